@@ -121,7 +121,9 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
             message,
             exit_codes.get(self.status, ExitCode.FAILED),
             code=code,
-            hint="Give a key of its project with --key or MOORAGE_API_KEY." if self.status == 401 else None,
+            hint="Give a key of the container's project with --key or MOORAGE_API_KEY."
+            if self.status == 401
+            else None,
             request_id=response.headers.get("x-request-id") or error.get("request_id"),
             status=self.status,
         )

@@ -20,18 +20,22 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., None])
 
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Machine-readable output; errors as JSON on stderr.", show_default=False),
+    typer.Option("--json", help="Print JSON; errors go to stderr as JSON.", show_default=False),
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help="Address of Moorage; else MOORAGE_URL, else the login's."),
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="Address of Moorage. Default: MOORAGE_URL, else the address of your login.",
+    ),
 ]
 ProjectOption = Annotated[
     str | None,
     typer.Option(
         "--project",
         metavar="NAME|ID",
-        help="The project; else MOORAGE_PROJECT, else the only one.",
+        help="The project. Default: MOORAGE_PROJECT, else your only one.",
         autocompletion=completion.projects,
     ),
 ]

@@ -97,7 +97,7 @@ def deploy_body(body: Record, options: DeployOptions, environment: Mapping[str, 
     body.update({key: value for key, value in simple.items() if value is not None})
     body.update(cache_option(options))
     if not isinstance(body.get("image"), str) or not body["image"]:
-        raise UsageError("Say what to deploy: --image REF, or -f FILE with an image in it.")
+        raise UsageError("Name what to deploy: --image REF, or -f FILE with an image in it.")
     body.setdefault("name", name_of_image(body["image"]))
     body["registry"] = registry_of(body, options)
     body["resources"] = _with_resource_options(body, options)

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.FAILED: "it was tried and failed, e.g. a deployment is FAILED",
+    ExitCode.FAILED: "tried and failed, e.g. a deployment is FAILED",
     ExitCode.USAGE: "wrong use or invalid input",
     ExitCode.NOT_READY: "Moorage answers but is not ready",
     ExitCode.UNREACHABLE: "Moorage cannot be reached",

@@ -26,6 +26,6 @@ def choose_organization(client: ApiClient, wish: str | None) -> "Organization":
             f"There is no organization {wish!r}.",
             ExitCode.NOT_FOUND,
             code="not_found",
-            hint="`moor org list` shows those that there are.",
+            hint="`moor org list` shows your organizations.",
         )
     return found[0]

@@ -50,7 +50,7 @@ def choose_project(client: ApiClient, wish: str | None) -> "Project":
         f"There is no project {wish!r}.",
         ExitCode.NOT_FOUND,
         code="not_found",
-        hint="`moor project list` shows those that there are.",
+        hint="`moor project list` shows your projects.",
     )
 
 
@@ -75,7 +75,7 @@ def _only(projects: "list[NamedProject]") -> "Project":
     if len(projects) > 1:
         raise UsageError(
             f"You have several projects: {', '.join(project['name'] for project in projects)}.",
-            hint="Choose one with --project NAME, or for good with `moor project use NAME`.",
+            hint="Choose one with --project NAME, or permanently with `moor project use NAME`.",
         )
     return projects[0]
 

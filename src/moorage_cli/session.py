@@ -107,7 +107,7 @@ class Session:
             f"There is no container {reference!r} in the project {self.project['name']}.",
             ExitCode.NOT_FOUND,
             code="not_found",
-            hint="`moor list` shows those that there are.",
+            hint="`moor list` shows the containers.",
         )
 
     def close(self) -> None:

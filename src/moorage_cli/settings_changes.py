@@ -76,7 +76,7 @@ def _parsed(option: str, environment: Mapping[str, str]) -> tuple[str, Any]:
         known = ", ".join(sorted({*_NUMBERS, *_TEXTS, *_SWITCHES, "env.NAME", "plain_env.NAME"}))
         raise UsageError(f"There is no setting {field!r}. The settings are {known}.")
     if not equals:
-        raise UsageError(f"Write --set {field}=VALUE, or --set {field}= for none.")
+        raise UsageError(f"Write --set {field}=VALUE, or --set {field}= to clear it.")
     if field in _SWITCHES:
         if text not in ("true", "false"):
             raise UsageError(f"{field} must be true or false, not {text!r}.")

@@ -135,7 +135,7 @@ def batches(registry: str, dead: str) -> list[list[Case]]:
             Case(
                 "no program",
                 pulled(f"{registry}/team/serve:1", **login),
-                fails("start_command_not_found", "is no program for this machine"),
+                fails("start_command_not_found", "cannot run on this machine"),
             ),
             Case(
                 "missing command",
@@ -212,12 +212,16 @@ def batches(registry: str, dead: str) -> list[list[Case]]:
             Case(
                 "fork bomb",
                 shell("while true; do sleep 99 & done", resources=LARGER),
-                fails("pids_limit", "a container may have 4096"),
+                fails("pids_limit", "the limit of 4096 processes"),
             ),
             Case(
                 "thread bomb that lives on",
                 chat(start_command=f"python3 -c '{THREAD_BOMB}'", resources=LARGER),
-                [Expected("FAILED", "pids_limit", "a container may have 4096", "started", HEALTH_TIMEOUT_S)],
+                [
+                    Expected(
+                        "FAILED", "pids_limit", "the limit of 4096 processes", "started", HEALTH_TIMEOUT_S
+                    )
+                ],
             ),
             Case(
                 "disk full",

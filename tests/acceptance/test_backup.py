@@ -45,7 +45,7 @@ def test_into_a_new_data_folder_and_on(own_stack: Stack, short_folder: Path) -> 
         shutil.copy2(own_stack.home / "secret-keys", new.home / "secret-keys")
         new.moor("restore", str(dump))
         refused = new.moor("restore", str(dump), check=False)
-        assert (refused.returncode, "has tables already" in refused.stderr) == (2, True)
+        assert (refused.returncode, "database is not empty" in refused.stderr) == (2, True)
         new.up()
         token = person.api.headers["Authorization"].removeprefix("Bearer ")
         same = Person(new, new.client(token), person.project_id)

@@ -75,7 +75,7 @@ def test_projects_and_organizations_are_renamed_and_projects_deleted(browser: Br
         change(page, "Organization: Old name", "Rename organization", "New name")
         expect(page.get_by_role("button", name="Organization: New name")).to_be_visible()
         change(page, "Project: one", "Rename project", "two")
-        expect(page.get_by_role("dialog")).to_contain_text("There is a project named two already.")
+        expect(page.get_by_role("dialog")).to_contain_text("A project named two already exists.")
         page.get_by_role("dialog").get_by_label("Name").fill("first")
         page.get_by_role("dialog").get_by_role("button", name="Rename").click()
         expect(page.get_by_role("button", name="Project: first")).to_be_visible()

@@ -99,13 +99,13 @@ def test_an_owner_lends_a_machine_and_has_the_say(reachable: Installation) -> No
     joined = world.do(world.api.post(ANONYMOUS, "/machines/join", body)).json()
     happens(world, joined["id"], Happening.ANSWERED)
     expect(add.get_by_role("status")).to_have_text(
-        "garage-1 has joined. It proves what it said of itself; nothing runs there yet."
+        "garage-1 has joined. It is proving the hardware that it claims. Nothing runs there yet."
     )
     add.get_by_role("button", name="Done").click()
     row = row_of(page, "garage-1")
     expect(row).to_contain_text("Verifying")
     happens(world, joined["id"], Happening.VERIFIED)
-    expect(row).to_contain_text("It takes containers that have another replica elsewhere.")
+    expect(row).to_contain_text("It takes replicas of containers that also run elsewhere.")
     happens(world, joined["id"], Happening.PROMOTED)
     expect(row).to_contain_text("Active")
 
@@ -115,7 +115,7 @@ def test_an_owner_lends_a_machine_and_has_the_say(reachable: Installation) -> No
     page.get_by_role("option", name="For 8 hours").click()
     dialog.get_by_role("button", name="Pause").click()
     expect(row).to_contain_text("Pausedby you")
-    expect(row).to_contain_text("Nothing new starts there; what runs stays. Until ")
+    expect(row).to_contain_text("It takes no new replicas. Those that run stay. Until ")
     act(page, "garage-1", "Resume")
     expect(row).to_contain_text("Active")
     act(page, "garage-1", "Reclaim")

@@ -117,7 +117,7 @@ def test_a_machine_is_added_and_joins_while_the_page_is_open(reachable: Installa
     page.get_by_role("button", name="Add a machine").click()
     dialog.get_by_label("Name").fill("rack-7")
     dialog.get_by_role("button", name="Get the command").click()
-    expect(dialog).to_contain_text("There is a machine rack-7 already.")
+    expect(dialog).to_contain_text("A machine rack-7 already exists.")
 
 
 def test_a_command_that_ran_out_is_replaced(reachable: Installation) -> None:
@@ -154,7 +154,7 @@ def test_pause_resume_drain_and_remove(page: Page, bare: World) -> None:
     expect(row).to_contain_text("It takes containers.")
     act(page, "dock-1", "Pause")
     expect(row).to_contain_text("Paused")
-    expect(row).to_contain_text("Nothing new starts there; what runs stays.")
+    expect(row).to_contain_text("It takes no new replicas. Those that run stay.")
     assert state_of(bare, machine_id) == "paused"
     act(page, "dock-1", "Resume")
     expect(row).to_contain_text("Active")
@@ -172,7 +172,7 @@ def test_pause_resume_drain_and_remove(page: Page, bare: World) -> None:
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("2 replicas move to other machines, a few at a time.")
     dialog.get_by_role("button", name="Drain").click()
-    expect(row).to_contain_text("What runs there moves to other machines.")
+    expect(row).to_contain_text("Its replicas are moving to other machines.")
     assert state_of(bare, machine_id) == "draining"
 
     # Replicas are left: removing it needs force, and says what that does.

@@ -147,7 +147,10 @@ def test_embeddings_without_a_gpu_and_a_cache_that_breaks(stack_with_hub: Stack,
         assert stack.moor("start", "embed", check=False).returncode != 0
         failed = stack.json("describe", "embed")
         assert (failed["state"], failed["reason"]) == ("FAILED", "exited")
-        assert "Its cache may be damaged: the same settings started from it before." in failed["message"]
+        assert (
+            "The same settings started from its cache before, so the cache may be damaged."
+            in failed["message"]
+        )
         (cache,) = stack.json("caches", "list")
         assert not cache["in_use"], "so it can be deleted"
         stack.moor("caches", "delete", cache["id"])

@@ -51,7 +51,7 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
         page.goto(f"{world.url}/operator/health")
         # No controller runs here, and the page says so.
         expect(page.get_by_role("listitem").filter(has_text="reconciler containers")).to_contain_text(
-            "Has never run."
+            "It has never run."
         )
         page.get_by_role("link", name="Organizations").click()
         page.get_by_label("Filter organizations").fill("lighth")
@@ -177,7 +177,7 @@ def test_what_is_wrong_with_a_machine_is_said_and_a_type_for_its_gpu_is_added_by
             expect(about).to_contain_text("nvidia-smi -pm 1")
             page.get_by_role("link", name="Instance types").click()
             proposed = page.get_by_role("region", name="Proposed for GPUs that nothing offers")
-            expect(proposed).to_contain_text("gpu-01 has NVIDIA Harbour 9, and no instance type offers it.")
+            expect(proposed).to_contain_text("gpu-01 has NVIDIA Harbour 9, but no instance type offers it.")
             proposed.get_by_role("button", name="Add harbour-9-24gb").click()
             dialog = page.get_by_role("dialog")
             expect(dialog.get_by_label("Name")).to_have_value("harbour-9-24gb")

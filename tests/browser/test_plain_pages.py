@@ -94,7 +94,7 @@ def test_another_site_cannot_press_the_button(browser: Browser, world: World) ->
                 installation.visitor.others += (origin,)
                 page.goto(origin)
                 page.get_by_role("button", name="Win").click()
-                expect(page.get_by_text("This request was sent by another site.")).to_be_visible()
+                expect(page.get_by_text("Another site sent this request.")).to_be_visible()
                 assert installation.visitor.context.cookies(target) == []
         page.goto(f"{target}?token={token}")
         page.get_by_role("button", name="Sign in as operator").click()

@@ -99,7 +99,7 @@ async def test_30_racing_deployments_with_credit_for_one(api: Api, home: Home) -
         next(one for one in answers if one.status_code == 402), 402, "insufficient_credit"
     )
     assert refused["missing_microusd"] == 1
-    assert "$0.000001 is missing" in refused["detail"]
+    assert "Top up at least $0.000001" in refused["detail"]
     found = await billing(api, home)
     assert (found["available_microusd"], found["held_microusd"]) == (price - 1, price)
     assert await api.rows("SELECT count(*) FROM containers") == [(1,)]

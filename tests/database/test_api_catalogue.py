@@ -114,7 +114,7 @@ async def test_only_the_operator_reads_which_machine_is_short_of_what(api: Api) 
     home = await new_home(api)
     listed = (await api.get(home.admin, "/instance-types")).json()["items"]
     told = next(one["unavailable_reason"] for one in listed if one["name"] == TYPE["name"])
-    assert told == "It cannot be used for now."
+    assert told == "It cannot be used now."
     operator = (await catalogue(api))[TYPE["name"]]["unavailable_reason"]
     assert operator == f"{told} rack-1 has it, but its device node /dev/nvidia0 is missing."
 
@@ -158,7 +158,7 @@ async def test_not_offered_any_more(api: Api) -> None:
     assert not (await catalogue(api))[SMALL]["enabled"]
     refused = await api.post(home.admin, path, container_body("after"))
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "resources.instance_type")
-    assert "not offered any more" in refused.text
+    assert "no longer offered" in refused.text
     # What has it goes on, and is still listed with its price.
     restarted = await api.post(home.admin, f"/containers/{running.json()['id']}/restart")
     assert restarted.status_code == 202, restarted.text

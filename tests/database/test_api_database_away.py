@@ -36,7 +36,7 @@ async def test_without_a_database_one_is_told_to_come_back(
     for cause in ("127.0.0.1", "refused", "asyncpg", "Traceback"):
         assert cause not in read.text + changed.text
     assert "whether" not in read.text
-    assert "Look first whether it was carried out" in changed.text
+    assert "First check whether the request was carried out" in changed.text
 
 
 async def test_a_connection_that_ends_before_it_was_of_use_says_the_same(

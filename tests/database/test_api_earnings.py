@@ -227,7 +227,7 @@ async def test_a_months_statement(api: Api, home: Home) -> None:
     assert [(one["description"], one["amount_microusd"]) for one in found["lines"]] == [
         ("harbour-01", 700_000)
     ]
-    assert "Earned and not sent at its end: $0.70" in found["note"]
+    assert "Earned but not sent by its end: $0.70" in found["note"]
     assert_problem(await api.get(home.admin, path_of(home, "earnings/statements/2001-01")), 404, "not_found")
 
 

@@ -161,7 +161,7 @@ async def test_the_operator_reads_why_the_tunnel_is_not_open(cloud: Api) -> None
     await cloud.execute("UPDATE tunnel_hubs SET error = NULL, seen_at = now() - interval '2 minutes'")
     state, message = await tunnel()
     assert state == "failing"
-    assert "No gateway has looked after it" in message
+    assert "No gateway has reported on it" in message
     await cloud.execute("DELETE FROM tunnel_hubs")
     assert (await tunnel())[0] == "opening"
 

@@ -140,7 +140,7 @@ async def test_replicas_that_are_gone(api: Api) -> None:
     await api.new_doubt("one")
     health = (await api.get(api.operator, "/operator/health")).json()
     [part] = [part for part in health["parts"] if part["name"] == "replicas on one"]
-    assert (part["state"], "3 of 4 are missing" in part["message"]) == ("failing", True)
+    assert (part["state"], "3 of 4 disappeared" in part["message"]) == ("failing", True)
     assert "moor operator replicas-gone one" in part["what_to_do"]
     said = (await api.post(api.operator, path)).json()
     assert (said["node"], said["missing"], said["expected"]) == ("one", 3, 4)

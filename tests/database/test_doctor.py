@@ -82,7 +82,7 @@ async def test_a_machine_without_a_way_out(database: Database) -> None:
     row = await found(world, container_id)
     assert row.message is not None
     assert "huggingface.co does not resolve" in row.message
-    assert "the machine itself has no way out" in row.message
+    assert "the machine itself cannot reach the internet" in row.message
 
 
 async def test_its_replica_ends_meanwhile(database: Database) -> None:
@@ -97,7 +97,7 @@ async def test_its_replica_ends_meanwhile(database: Database) -> None:
     row = await found(world, container_id)
     assert (row.state, row.findings) == ("failed", None)
     assert row.message is not None
-    assert row.message.startswith("No replica of it runs")
+    assert row.message.startswith("No replica runs")
     assert await ask(world, container_id), "it may be asked again"
     await doctor.postpone(container_id, RuntimeError("a defect"), lease)
     assert (await found(world, container_id)).state == "failed"

@@ -105,7 +105,7 @@ async def test_a_new_machine_becomes_the_old_one(machine: Machine, monkeypatch: 
     # When it was backed up is written after it was.
     before.pop("installation"), rows.pop("installation")
     assert rows == before
-    with pytest.raises(SetupError, match="has tables already"):
+    with pytest.raises(SetupError, match="database is not empty"):
         await restore_everything(new, file, machine.key_file)
 
 
@@ -129,7 +129,7 @@ async def test_what_cannot_be_read_changes_nothing(machine: Machine, tmp_path: P
     assert not (machine.new.home / "secret-keys").exists()
     assert await contents(dsn_of(machine.new), {}) == {}
     (tmp_path / "empty").write_text("# nothing\n")
-    with pytest.raises(SettingsError, match="is no recovery key"):
+    with pytest.raises(SettingsError, match="is not a recovery key"):
         await restore_everything(machine.new, file, tmp_path / "empty")
 
 
@@ -170,9 +170,9 @@ async def test_a_backup_that_fails_leaves_no_file_and_takes_none(machine: Machin
 
 
 async def test_without_a_recovery_key_it_says_how_to_get_one(machine: Machine) -> None:
-    with pytest.raises(SettingsError, match="`moor install` makes one"):
+    with pytest.raises(SettingsError, match="`moor install` creates one"):
         await back_up_everything(machine.settings.model_copy(update={"backup_recipient": None}))
     # An encrypted file whose keys were forgotten would be a hope.
     (machine.settings.home / "secret-keys").unlink()
-    with pytest.raises(SetupError, match="without it a backup's secrets could not be read"):
+    with pytest.raises(SetupError, match="without it nobody could read a backup's secrets"):
         await back_up_everything(machine.settings)

@@ -331,7 +331,7 @@ async def test_what_a_gpu_came_to_is_checked_beside_the_controller(
         engine = fleet.engines.by_name()[JOINED]
         assert isinstance(engine, RemoteEngine)
         failure = await reconciler._try(engine, replace(asked, claim=rules.Claim(0, 1.0, (L4,))))
-    assert "added up wrongly" in str(failure)
+    assert "computed wrongly" in str(failure)
     assert jobs.done == 1
 
 

@@ -61,7 +61,7 @@ async def test_it_waits_and_says_why(fleet: Fleet) -> None:
         await rounds(alive, container_id, 3)
         row = await fleet.world.container(container_id)
         assert (row.state, row.reason) == ("PENDING", "no_capacity")
-        assert "take no container's only replica" in (row.message or "")
+        assert "do not take a container's only replica" in (row.message or "")
         await change(fleet.world, "UPDATE nodes SET on_probation = false")
         (placed,) = await serving(alive, container_id, 1)
         assert placed.engine == SECOND

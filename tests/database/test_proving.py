@@ -141,7 +141,7 @@ async def test_who_kept_nothing_is_not(fleet: Fleet, world: World) -> None:
             world, "SELECT state, proof_failure, stopped_by FROM machines"
         )
         assert (state, stopped_by) == ("verifying", None)
-        assert "not what it was filled with" in str(failure)
+        assert "did not hold what it was filled with" in str(failure)
         assert await prove(fleet, world) == [], "it may try again in ten minutes"
 
 

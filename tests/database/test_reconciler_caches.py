@@ -207,7 +207,10 @@ async def test_one_that_breaks_is_named_and_deleted_and_the_next_start_is_whole(
         failed = await world.container(container_id)
         assert (failed.state, failed.reason) == ("FAILED", "exited")
         assert failed.failure_message is not None
-        assert "Its cache may be damaged: the same settings started from it before." in failed.failure_message
+        assert (
+            "The same settings started from its cache before, so the cache may be damaged."
+            in failed.failure_message
+        )
         await change(world, "UPDATE container_caches SET deleting_at = now()")
         await look(alive)
         assert world.machine.caches == {}

@@ -117,12 +117,12 @@ async def test_bad_settings_go_back_by_themselves(world: World, image: str, reas
         assert {one.environment["WORD"] for one in world.machine.running()} == {"old"}
         assert row.trial_failure is not None
         assert (row.reason, row.trial_failure["reason"]) == (reason, reason)
-        assert (row.message or "").startswith("The new settings failed, so it runs with those from before. ")
+        assert (row.message or "").startswith("The new settings failed, so it runs with the previous ones. ")
         record = next(
             one for one in await activities(world, container_id) if one.kind == "container.draft_failed"
         )
         assert (record.actor, record.reason) == ("system", reason)
-        assert (record.message or "").endswith("It went back to the settings from before.")
+        assert (record.message or "").endswith("It went back to the previous settings.")
         assert row.draft is not None, "the draft is kept, to be fixed"
 
         await world.ask(service.restart_container, container_id)

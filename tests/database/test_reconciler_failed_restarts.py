@@ -44,7 +44,7 @@ async def test_what_served_is_the_deployment_again_and_whole(fleet: Fleet) -> No
         row = await fail_to_restart(fleet, alive, container_id)
         assert (row.state, row.reason, row.generation) == ("RUNNING", "exited", 3)
         assert row.message is not None
-        assert row.message.startswith("The restart failed, so it goes on as before. ")
+        assert row.message.startswith("The restart failed, so the previous replicas keep running. ")
         assert row.message.count("The restart failed") == 1
         routed = await fleet.world.replicas(container_id, "routed")
         assert {one.id for one in routed} == {one.id for one in old}, "nothing was started, nothing ended"

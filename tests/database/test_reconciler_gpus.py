@@ -226,7 +226,7 @@ async def test_while_no_other_gpu_is_free_the_hour_waits_with_it(database: Datab
         assert row.reason == "no_capacity"
         # What broke, and on which machine, is the operator's to read.
         assert row.message == (
-            f"Waits for {MODEL}: it cannot be used for now. Choose another instance type, or ask the operator."
+            f"Waits for {MODEL}: it cannot be used now. Choose another instance type, or ask the operator."
         )
         left, paused, paid = await hour(world, container_id)
         assert (paused, paid) == (True, 1)

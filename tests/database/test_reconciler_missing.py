@@ -78,7 +78,7 @@ async def test_most_missing_at_once_is_doubted_told_once_and_believed_when_they_
         row = await world.container(container_id)
         assert {row.id for row in await world.replicas(container_id)} == before, "nothing is replaced"
         assert (row.state, row.reason, row.failed_passes) == ("RUNNING", "node_lost", 0)
-        assert "3 of 4 replicas on the machine simulated are missing" in (row.message or "")
+        assert "3 of 4 replicas on the machine simulated disappeared" in (row.message or "")
         [doubt] = await doubts(world)
         assert (doubt.node, doubt.missing, doubt.expected) == ("simulated", 3, 4)
         async with world.database.reading() as session:

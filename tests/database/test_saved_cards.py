@@ -145,7 +145,7 @@ async def test_the_cap_of_a_month(api: Api, stripe: Stripe) -> None:
     await look(api, 6)
     assert stripe.charged() == [5000, 5000]
     assert (await shown(api, home))["state"] == "capped"
-    assert (await subjects(api))[2:] == ["The monthly cap of automatic top-ups is reached"]
+    assert (await subjects(api))[2:] == ["Automatic top-ups have reached their monthly cap"]
     await put(api, home, threshold_microusd=10_000 * USD, monthly_cap_microusd=150 * USD)
     await look(api, 3)
     assert stripe.charged() == [5000, 5000, 5000]

@@ -95,7 +95,7 @@ async def test_many_strangers_and_an_owner_who_signed_in_before(api: Api) -> Non
     assert (await enter(api, OWNER, await code_for(api, OWNER))).status_code == 200
     elsewhere = Asker("owner without anything", address="203.0.113.78")
     detail = assert_problem(await start(api, elsewhere), 429)["detail"]
-    assert "where you signed in before" in detail
+    assert "where you have signed in before" in detail
 
 
 async def test_a_day_of_strangers(api: Api) -> None:

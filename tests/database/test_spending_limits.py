@@ -195,17 +195,17 @@ async def test_low_credit_is_told_a_day_and_an_hour_before_and_again_after_a_top
         assert await subjects(world) == []
         await leave_credit(world, 20 * PRICE)
         await look(world, 3)
-        assert await subjects(world) == ["The credit of Acme ends within 24 hours"]
+        assert await subjects(world) == ["The credit of Acme runs out within 24 hours"]
         await leave_credit(world, 0)
         await look(world, 3)
-        assert (await subjects(world))[1:] == ["The credit of Acme ends within an hour"]
+        assert (await subjects(world))[1:] == ["The credit of Acme runs out within an hour"]
         async with world.database.transaction() as session:
             credit = credit_of(organization_id)
             await post(
                 session, Posting("top-up", Kind.CARD_TOP_UP, organization_id, CARD, credit, 10 * PRICE)
             )
         await look(world, 3)
-        assert (await subjects(world))[2:] == ["The credit of Acme ends within 24 hours"]
+        assert (await subjects(world))[2:] == ["The credit of Acme runs out within 24 hours"]
         assert await query(world, "SELECT DISTINCT action FROM audit_records") == [("billing.low_credit",)]
         await world.ask(service.stop_container, container_id)
         await look(world)
@@ -236,7 +236,7 @@ async def test_who_has_a_card_charged_is_warned_only_when_that_fails(world: Worl
             f" SELECT 'top_' || n, '{organization_id}', 5000000, 'system', true, now() FROM generate_series(1, 3) n",
         )
         await look(world, 2)
-        assert await subjects(world) == ["The credit of Acme ends within 24 hours"]
+        assert await subjects(world) == ["The credit of Acme runs out within 24 hours"]
 
 
 async def test_routes(api: Api) -> None:

@@ -68,7 +68,7 @@ async def test_stopped_again_and_again_it_is_refused_also_under_another_name(api
     for path in (f"/containers/{container_id}/start", f"/containers/{container_id}/restart"):
         refused = await api.post(home.admin, path)
         problem = assert_problem(refused, 429, "start_limit")
-        assert "never became ready" in problem["detail"]
+        assert "daily allowance" in problem["detail"]
         assert "00:00 UTC" in problem["detail"]
         assert 0 < int(refused.headers["retry-after"]) <= 24 * 3600
     await api.execute("UPDATE containers SET deleted_at = now(), desired_state = 'deleted'")

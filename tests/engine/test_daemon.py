@@ -265,7 +265,7 @@ async def test_an_engine_that_appears_later_is_not_preferred(
     said: list[str] = []
     named = Settings(home=short_home, docker_host=docker_host)
     assert await ensure_engine(named, said.append) == docker_host
-    assert "left there" in said[0]
+    assert "stay there" in said[0]
     assert await ensure_engine(settings, said.append) == docker_host
     assert len(said) == 1
 

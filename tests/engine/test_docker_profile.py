@@ -112,8 +112,8 @@ async def test_docker_takes_away_what_the_image_would_order_from_nvidias_tools(
     [
         (("serve-the-model",), "'serve-the-model' was not found"),
         (("/opt/serve", "--token", "canary"), "'/opt/serve' was not found"),
-        (("/etc/not-executable",), "'/etc/not-executable' may not be executed"),
-        (("/etc",), "'/etc' may not be executed"),
+        (("/etc/not-executable",), "'/etc/not-executable' is not executable"),
+        (("/etc",), "'/etc' is not executable"),
     ],
 )
 @pytest.mark.long

@@ -33,7 +33,7 @@ async def test_what_runs_ends_with_its_network(docker_world: DockerWorld) -> Non
 
 
 async def test_an_engine_that_does_not_answer_is_said_and_not_passed_over(docker_world: DockerWorld) -> None:
-    with pytest.raises(SetupError, match="could not be ended"):
+    with pytest.raises(SetupError, match="Cannot end the installation"):
         await end_containers("unix:///nonexistent/docker.sock", docker_world.installation_id)
 
 

@@ -125,8 +125,8 @@ def test_every_recording_is_looked_at() -> None:
     ("name", "words"),
     [
         ("command-not-found", "'serve-the-model' was not found in the image"),
-        ("command-not-executable", "'/etc/not-executable' may not be executed"),
-        ("command-is-a-folder", "'/etc' may not be executed"),
+        ("command-not-executable", "'/etc/not-executable' is not executable"),
+        ("command-is-a-folder", "'/etc' is not executable"),
     ],
 )
 def test_the_sentences_are_dockers(name: str, words: str) -> None:
@@ -195,7 +195,7 @@ def changed(name: str, **status: Any) -> dict[str, Any]:
                 ]
             },
             "node_lost",
-            "gone from the cluster",
+            "left the cluster",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_what_fits_nowhere() -> None:
     assert (fit.fits, fit.reason) == (True, None)
     small_disk = fits_of(found, [replace(eight, disk_bytes=200 << 30)])["h200-x8"]
     assert small_disk.reason is not None
-    assert "does not hold" in small_disk.reason
+    assert "is too small for" in small_disk.reason
 
 
 def test_more_gpus_need_heads_to_share() -> None:

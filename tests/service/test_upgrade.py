@@ -355,9 +355,9 @@ STEPS = (
     "Let systemd read",
     "Write the database",
     "Extend the database",
-    "Let the service lead",
+    "Switch the service",
     *(f"Restart {unit}" for unit in (KEEPER, UNITS[1], UNITS[2], UNITS[3])),
-    "See that nothing fails",
+    "Check that nothing fails",
 )
 
 
@@ -402,7 +402,7 @@ def test_what_is_no_release_and_what_is_older(installed: Installed, tmp_path: Pa
     for arguments, words in (
         (["9.9.9"], "There is no file 9.9.9"),
         ([str(tmp_path / "some.whl")], "is neither a wheel"),
-        ([str(older)], "Say --older"),
+        ([str(older)], "Add --older"),
         ([BEFORE], "is at 0.1.0 already"),
     ):
         code, said = installed.upgrade(*arguments)

@@ -86,7 +86,7 @@ def test_a_month(ticks: list[tuple[int, bool, int]]) -> None:
 def test_words() -> None:
     subject, text = failed_mail(50_000_000, "Declined.", NOW, None, "https://moor.example/billing")
     assert subject == "Your card could not be charged $50.00"
-    assert "tried again at 2026-11-15 12:00 UTC" in text
+    assert "tries again at 2026-11-15 12:00 UTC" in text
     subject, text = failed_mail(
         50_000_000, "Declined.", None, "https://pay.example/1", "https://moor.example/billing"
     )

@@ -16,8 +16,8 @@ SUNDAY = datetime(2026, 3, 1, 14, 32, tzinfo=UTC)
             "$3.20/h now, up to $12.80/h; runs out Sunday 2026-03-01 14:32 UTC.",
         ),
         (Forecast(3_200_000, 3_200_000, SUNDAY), "$3.20/h; runs out Sunday 2026-03-01 14:32 UTC."),
-        (Forecast(5_000, 5_000, None), "$0.005/h; the credit lasts for longer than anybody can say."),
-        (Forecast(0, 12_800_000, None), "Nothing runs, so nothing is spent."),
+        (Forecast(5_000, 5_000, None), "$0.005/h; the credit lasts for thousands of years."),
+        (Forecast(0, 12_800_000, None), "Nothing runs, so you spend nothing."),
     ],
 )
 def test_the_forecast_in_a_sentence(forecast: Forecast, sentence: str) -> None:

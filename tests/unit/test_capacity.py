@@ -65,7 +65,7 @@ def test_the_best_machines_come_in_the_order_in_which_they_would_be_chosen() -> 
 def test_a_person_learns_whether_it_is_taken_or_not_there() -> None:
     taken = {MachineKey("local", "a"): Used(1000, GIB, frozenset({"a-gpu-0"}))}
     assert why_waiting(GPU, [node(gpus=1)], taken, 4.0) == (
-        "Waits for NVIDIA H100: all of it is in use. It starts as soon as some is free."
+        "Waits for NVIDIA H100: all of it is in use. It starts as soon as there is room."
     )
     assert "no machine" in why_waiting(GPU, [node()], {}, 4.0)
 
@@ -84,7 +84,7 @@ def test_a_person_learns_what_is_short_where_the_gpu_is_free() -> None:
     )
     pair = replace(GPU, gpu_count=2)
     one_taken = {MachineKey("local", "a"): Used(1000, GIB, frozenset({"a-gpu-0"}))}
-    assert "wants 2 of them on one machine, and fewer are free" in why_waiting(
+    assert "needs 2 of them on one machine, and no machine has that many free" in why_waiting(
         pair, [node(gpus=2)], one_taken, 4.0
     )
 
@@ -151,7 +151,7 @@ def test_nothing_is_placed_where_nobody_answers_or_the_operator_or_the_engine_sa
         assert placed.node == "small", name
         told = why_waiting(CPU, [machine], {}, 4.0)
         assert ("do not answer" in told) == (name == "silent"), told
-        assert ("take nothing new" in told) == (name != "silent"), told
+        assert ("take no new replicas" in told) == (name != "silent"), told
         assert "rack-7" not in told
         assert "rack-7" in why_unavailable(CPU, [machine], {}, 4.0, for_operator=True)
     full = {MachineKey("local", "a"): Used(0, 8 * GIB)}

@@ -150,7 +150,7 @@ def test_limits_that_make_no_sense(moor: Moor, fake: FakeMoorage) -> None:
 CARD = {"brand": "visa", "last4": "4242", "expires_month": 2, "expires_year": 2030}
 ON = {
     "state": "on",
-    "message": "The card is charged $50.00 whenever less than $10.00 of credit is available.",
+    "message": "Moorage charges the card $50.00 whenever the credit falls below $10.00.",
     "threshold_microusd": 10_000_000,
     "amount_microusd": 50_000_000,
     "monthly_cap_microusd": 200_000_000,
@@ -175,7 +175,7 @@ def test_auto_top_up(moor: Moor, fake: FakeMoorage) -> None:
     fake.refusals["GET", path] = fake.refusals["PUT", path] = (200, ON)
     shown = moor("billing", "auto-top-up").stdout
     assert "50.00 of 200.00 USD" in shown
-    assert "whenever less than" in shown
+    assert "falls below" in shown
     assert moor("billing", "auto-top-up", "--below", "10", "--amount", "50", "--cap", "200").exit_code == 0
     wanted = {name: ON[name] for name in ("threshold_microusd", "amount_microusd", "monthly_cap_microusd")}
     assert fake.asked("PUT", path) == [wanted]

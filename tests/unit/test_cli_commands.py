@@ -281,7 +281,7 @@ def test_describe_says_how_far_the_next_replica_is(moor: Moor, fake: FakeMoorage
 def test_capsules_in_full_and_in_one_line(moor: Moor, fake: FakeMoorage) -> None:
     made = fake.add_container()
     assert "last crash" not in moor("describe", "chat").stdout
-    assert "No replica of it ended badly" in moor("capsules", "chat").stdout
+    assert "None of its replicas ended badly" in moor("capsules", "chat").stdout
     made["state"] = "FAILED"
     assert "exited: The process ended with exit code 3." in moor("describe", "chat").stdout
     shown = moor("capsules", "chat").stdout
@@ -368,7 +368,7 @@ def test_the_requests_of_a_container(moor: Moor, fake: FakeMoorage) -> None:
     assert "60.00 s" in said.stdout
     assert "queue timeout" in said.stdout
     assert json.loads(moor("requests", "chat", "--json").stdout)[0]["key_name"] == "mobile-app"
-    assert "No request of it has a record" in moor("requests", "chat", "--failed").stderr
+    assert "None of its requests has a record" in moor("requests", "chat", "--failed").stderr
 
 
 def test_scale_and_see_why(moor: Moor, fake: FakeMoorage) -> None:
@@ -472,7 +472,7 @@ def test_ctrl_c_ends_the_watching_only(moor: Moor, fake: FakeMoorage) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert "goes on without you" in errors
+    assert "The deployment continues" in errors
     assert "moor describe 'my chat'" in errors
     assert "Traceback" not in errors
     assert [one["state"] for one in fake.containers.values()] == ["PENDING"]
@@ -499,7 +499,7 @@ def test_field_errors_are_listed_one_by_one(moor: Moor, fake: FakeMoorage) -> No
 
 
 def test_a_name_that_is_taken(moor: Moor, fake: FakeMoorage) -> None:
-    taken = {"code": "name_taken", "detail": "There is a container named x already."}
+    taken = {"code": "name_taken", "detail": "This project already has a container named x."}
     fake.refusals["POST", "/projects/prj_one/containers"] = (409, taken)
     result = moor("deploy", "--image", "x")
     assert result.exit_code == 1

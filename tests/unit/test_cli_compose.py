@@ -138,7 +138,7 @@ def test_the_command_line_wins(moor: Moor, fake: FakeMoorage, folder: Path) -> N
     ]
     result = moor("deploy", "--compose", path, "--no-wait", *told)
     assert result.exit_code == 0, result.stderr
-    assert "build: Nothing is built" in result.stderr
+    assert "build: Moorage builds nothing" in result.stderr
     body = sent(fake)
     assert (body["name"], body["image"], body["port"], body["env"]) == ("front", "acme/web:1", 80, {"A": "2"})
 
@@ -166,7 +166,7 @@ def test_what_is_started(
 def test_nothing_to_start_is_said(moor: Moor, folder: Path) -> None:
     path = write(folder, "services: {chat: {image: acme/chat, entrypoint: []}}")
     result = moor("deploy", "--compose", path)
-    assert (result.exit_code, "leaves nothing to start" in result.stderr) == (2, True)
+    assert (result.exit_code, "names nothing to start" in result.stderr) == (2, True)
 
 
 def test_what_would_run_otherwise_is_refused_line_by_line(
@@ -197,9 +197,9 @@ services:
     ]
     result = moor("deploy", "--compose", write(folder, text), *left, "--cache", "20", "--no-wait")
     assert result.exit_code == 0, result.stderr
-    assert "volumes: It is left out, as you said." in result.stderr
-    assert "labels: Labels are not kept." in result.stderr
-    assert "security_opt: Every container is started so anyway." in result.stderr
+    assert "volumes: Left out, as you asked." in result.stderr
+    assert "labels: Moorage does not keep labels." in result.stderr
+    assert "security_opt: Every container is started like this anyway." in result.stderr
     assert sent(fake)["cache"] == {"size_gib": 20}
     assert moor("deploy", "--compose", write(folder, text), "--leave-out", "volume").exit_code == 2
 
@@ -208,28 +208,28 @@ services:
     ("text", "told"),
     [
         ("services: {a: {image: x}, b: {image: x}}", "Choose one with --service NAME."),
-        ("services: {a: }", "the service a says nothing"),
+        ("services: {a: }", "the service a is empty"),
         ("services: {}", "it has no services"),
         ("[]", "it has no services"),
-        ("services: {a: {image: x, image: y}}", "image stands there twice"),
+        ("services: {a: {image: x, image: y}}", "image appears twice"),
         ("services: {a: {image: 'x}", "line 1 cannot be read"),
         ("services: {a: {image: !fancy x}}", "cannot be read"),
-        ("a: &a [*a]\nservices: {a: {image: x, env_file: *a}}", "holds itself"),
-        ("a: &a [*a, *a]\nservices: {a: {image: x, env_file: *a}}", "holds"),
+        ("a: &a [*a]\nservices: {a: {image: x, env_file: *a}}", "contains itself"),
+        ("a: &a [*a, *a]\nservices: {a: {image: x, env_file: *a}}", "contains"),
         ("services: {a: {image: '${X'}}", "Write $$ for a plain $"),
         ("services: {a: {image: '$(x)'}}", "Write $$ for a plain $"),
         ("services: {a: {image: '${X:?set it}'}}", "needs the variable X: set it"),
-        ("services: {a: {image: x, ports: [80, 90]}}", "Name the one with --port"),
+        ("services: {a: {image: x, ports: [80, 90]}}", "Name one with --port"),
         ("services: {a: {image: x, ports: 80}}", "ports of the service a must be a list"),
         ("services: {a: {image: x, environment: 7}}", "environment of the service a must be"),
-        ("services: {a: {image: x, deploy: {replicas: 0}}}", "must be a number from 1 on"),
+        ("services: {a: {image: x, deploy: {replicas: 0}}}", "must be a number of at least 1"),
         ("services: {a: {image: x, deploy: 1}}", "deploy of the service a must be a mapping"),
         ("services: {a: {image: x, mem_limit: much}}", "is not a size"),
         ('services: {a: {image: x, command: "\'"}}', "cannot be split into words"),
         ("services: {a: {image: x, env_file: gone.env}}", "Cannot read"),
         ("services: {a: {image: x, runtime: runsc}}", "Moorage chooses the runtime"),
         ("services: {a: {image: x, security_opt: [seccomp=unconfined]}}", "under one security profile"),
-        ("services: {a: {}}", "Say what to deploy"),
+        ("services: {a: {}}", "Name what to deploy"),
     ],
 )
 def test_what_is_wrong_is_said(moor: Moor, fake: FakeMoorage, folder: Path, text: str, told: str) -> None:

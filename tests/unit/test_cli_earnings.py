@@ -75,11 +75,11 @@ def test_machines(moor: Moor, fake: FakeMoorage) -> None:
 def test_account(moor: Moor, fake: FakeMoorage) -> None:
     none = {"account": None, "changed_at": None, "frozen_until": None}
     fake.refusals["GET", f"{HOME}/payout-account"] = (200, none)
-    assert "No account was named" in moor("earnings", "account").stderr
+    assert "There is no account yet" in moor("earnings", "account").stderr
     named = {"account": "2051", "changed_at": CREATED_AT, "frozen_until": CREATED_AT}
     fake.refusals["PUT", f"{HOME}/payout-account"] = (200, named)
     result = moor("earnings", "account", "--holder", "Acme", "--number", "DE02 1203")
-    assert "ends with 2051" in result.stdout
+    assert "ending in 2051" in result.stdout
     assert "nothing is sent before" in result.stderr
     wanted = {"holder": "Acme", "account": "DE02 1203", "bank": ""}
     assert fake.asked("PUT", f"{HOME}/payout-account") == [wanted]
@@ -110,7 +110,7 @@ def test_statement(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
     fake.refusals["GET", f"{path}/2026-11"] = (200, document)
     assert "harbour-01" in moor("earnings", "statement").stdout
     fake.refusals["GET", path] = (200, {"items": []})
-    assert "nothing was earned" in moor("earnings", "statement").stderr
+    assert "nothing has been earned" in moor("earnings", "statement").stderr
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_the_operator_decides(moor: Moor, fake: FakeMoorage) -> None:
     assert "Booked 578.40 USD" in confirmed.stdout
     assert fake.asked("POST", "/operator/payouts/pay_1/confirm") == [{"reference": "wire 7", "sent": False}]
     assert "Refused pay_1" in moor("operator", "payouts", "refuse", "pay_1", "--reason", "too soon").stdout
-    assert "void" in moor("operator", "payouts", "void", "mch_1", "--reason", "no GPU").stdout
+    assert "Voided" in moor("operator", "payouts", "void", "mch_1", "--reason", "no GPU").stdout

@@ -102,7 +102,7 @@ def test_applied_and_gone_back(moor: Moor, fake: FakeMoorage) -> None:
     fake.steps = [{}, {"state": "STARTING", "draft": gone_back}, {"state": "RUNNING"}]
     result = moor("edit", "chat", "--apply")
     assert result.exit_code == 1
-    assert "(exited), so chat runs with those from before. The process ended." in result.stderr
+    assert "(exited), so chat runs with the previous ones. The process ended." in result.stderr
 
 
 def test_a_stopped_container_is_edited_at_once(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:

@@ -139,9 +139,9 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
         (("vllm/vllm-openai",), "is not a model"),
         ((QWEN, "--image", "x", "--port", "80"), "sets --image, --port. Leave them out"),
         ((QWEN, "--as-proposed"), "sets --as-proposed. Leave it out"),
-        ((QWEN, "-f", "container.toml"), "not several"),
-        (("--image", "x", "--context", "5"), "are for a model"),
-        (("--image", "x", "--dry-run"), "are for a model"),
+        ((QWEN, "-f", "container.toml"), "one of these"),
+        (("--image", "x", "--context", "5"), "need a model"),
+        (("--image", "x", "--dry-run"), "need a model"),
     ],
 )
 def test_usage(moor: Moor, arguments: tuple[str, ...], words: str) -> None:

@@ -45,7 +45,7 @@ def test_a_proposed_type_without_a_price_asks_for_one(moor: Moor, fake: FakeMoor
     command = shlex.split(add_command({**TYPE_PROPOSAL, "price_per_hour_microusd": None}))
     refused = moor(*command[1:])
     assert refused.exit_code == 2
-    assert "Say what one replica costs per hour" in refused.stderr
+    assert "Give the price of one replica per hour" in refused.stderr
     assert moor(*command[1:], "--json", stdin="2.50\n").exit_code == 2
     assert moor(*command[1:], stdin="2.50\n").exit_code == 0
     assert fake.requests[-1][3]["price_per_hour_microusd"] == 2_500_000
@@ -67,7 +67,7 @@ def test_the_catalogue(moor: Moor, fake: FakeMoorage) -> None:
     assert added.stdout == "l4: 0.80 USD per replica and hour.\n"
     [body] = fake.asked("POST", "/operator/instance-types")
     assert (body["gpu_model"], body["gpu_count"], body["memory_bytes"]) == ("NVIDIA L4", 1, 32 * 2**30)
-    assert moor("operator", "instance-type", "delete", "l4").stdout == "l4 is deleted.\n"
+    assert moor("operator", "instance-type", "delete", "l4").stdout == "Deleted l4.\n"
 
 
 def test_initial_credit(moor: Moor, fake: FakeMoorage) -> None:

@@ -87,7 +87,7 @@ def test_operator_changes(moor: Moor, fake: FakeMoorage) -> None:
     gone = {"node": "one", "since": CREATED_AT, "missing": 3, "expected": 4, "gone_at": CREATED_AT}
     fake.refusals["POST", "/operator/nodes/one/replicas-gone"] = (200, gone)
     said = moor("operator", "replicas-gone", "one").stdout
-    assert said == "The 3 replicas missing on one are replaced now.\n"
+    assert said == "The 3 replicas missing on one are being replaced.\n"
     fake.refusals["PUT", "/operator/nodes/one/intake"] = (200, {"intake": "draining"})
     drained = moor("operator", "intake", "one", "draining").stdout
     assert drained == "one is being emptied: each replica goes once another serves in its place.\n"

@@ -59,8 +59,8 @@ del UNLIMITED["status"]["allocatable"]["ephemeral-storage"]
         ({"denied": ["create namespaces"]}, "create namespaces", "kubectl apply"),
         ({"closed_nodes": {"one": "a Pod there reached 10.0.0.1:10250"}}, "10.0.0.1:10250", "Calico"),
         ({"has_dns": False}, "kube-dns", "CoreDNS"),
-        ({"nodes": [node("a", labels=NVIDIA)]}, "offers none", "device plugin"),
-        ({"nodes": [node("a", gpus=4)]}, "does not say which model", "kubectl label node a"),
+        ({"nodes": [node("a", labels=NVIDIA)]}, "does not offer it", "device plugin"),
+        ({"nodes": [node("a", gpus=4)]}, "does not name the model", "kubectl label node a"),
         ({"nodes": [UNLIMITED]}, "three", "localStorageCapacityIsolation"),
         ({"secrets": frozenset({"moorage-keys"})}, "moorage-database is not there", "--from-literal=dsn"),
         ({"secrets": frozenset({"moorage-database"})}, "moorage-keys is not there", "moor new-keys"),
@@ -76,11 +76,11 @@ def test_what_is_missing_is_said_with_what_to_do(change: dict[str, Any], says: s
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"policies": None}, "may not look"),
-        ({"denied": None}, "may not ask"),
+        ({"policies": None}, "may not read"),
+        ({"denied": None}, "may not check"),
         ({"waived": True}, "isolation is waived"),
         ({"closed_nodes": None}, "calico-node should enforce them"),
-        ({"closed_nodes": None, "daemon_sets": ["kube-flannel-ds"]}, "nothing is seen here"),
+        ({"closed_nodes": None, "daemon_sets": ["kube-flannel-ds"]}, "nothing visible here"),
         ({"nodes": [node("a"), node("b", ready=False)]}, "not ready, or cordoned: b"),
         (
             {

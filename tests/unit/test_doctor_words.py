@@ -48,8 +48,8 @@ SOCKET = ListeningSocket("0.0.0.0", 8000)
             8000,
             (
                 "huggingface.co does not resolve: 127.0.0.11 did not answer within 4 s (which asks 1.1.1.1, 8.8.8.8). "
-                "1.1.1.1:443 does not answer. Public addresses are allowed, so the machine itself has no way out: "
-                "ask the operator. Listening: 0.0.0.0 port 8000."
+                "1.1.1.1:443 does not answer. Public addresses are allowed, so the machine itself cannot reach the internet. "
+                "Ask the operator. Listening: 0.0.0.0 port 8000."
             ),
         ),
         (
@@ -57,8 +57,8 @@ SOCKET = ListeningSocket("0.0.0.0", 8000)
             (SOCKET,),
             8000,
             (
-                "Names resolve. 1.1.1.1:443 answers. 169.254.169.254:80 can be reached although it must not be: "
-                "tell the operator. Listening: 0.0.0.0 port 8000."
+                "Names resolve. 1.1.1.1:443 answers. 169.254.169.254:80 can be reached but must not be. "
+                "Tell the operator. Listening: 0.0.0.0 port 8000."
             ),
         ),
     ],

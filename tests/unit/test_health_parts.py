@@ -70,7 +70,7 @@ def test_reconcilers() -> None:
         ("renewals", State.FAILING, None),
     ]
     assert found[1].message == "It differs."
-    assert "for a person to say" in (found[1].what_to_do or "")
+    assert "A person must decide" in (found[1].what_to_do or "")
 
 
 def test_gateways_and_machines() -> None:
@@ -97,7 +97,7 @@ def test_a_lost_machine_is_told_before_its_engine_is_silent() -> None:
     )
     assert own.state is State.OK
     assert (lost.name, lost.state) == ("engine b", State.FAILING)
-    assert "replaced elsewhere" in lost.message
+    assert "replaced on other machines" in lost.message
     assert lost.what_to_do is not None
     assert "moor machines remove b" in lost.what_to_do
 

@@ -95,7 +95,7 @@ def _(host: FakeHost) -> None:
     host.with_cdi("0", nodes={"0": "/dev/nvidia1"})
 
 
-@broken("driver_shows_none", "shows no GPU, and there is none on the bus", "dmesg | grep NVRM")
+@broken("driver_shows_none", "shows no GPU, and none is left on the bus", "dmesg | grep NVRM")
 def _(host: FakeHost) -> None:
     host.answer = NvmlAnswer(GpuMachine(VERSION, (13, 0), ()))
     for name in ("vendor", "class", "driver"):
@@ -114,7 +114,7 @@ def _(host: FakeHost) -> None:
     host.pci(None, "0000:4c:00.0")
 
 
-@broken("device_node_unknown", "the driver does not tell its device node", "nvidia-container-toolkit")
+@broken("device_node_unknown", "the driver does not name its device node", "nvidia-container-toolkit")
 def _(host: FakeHost) -> None:
     host.answer = nvml(H200, replace(H200, device_id="GPU-1", index=1, minor=None, bus_id="00000000:4C:00.0"))
 
@@ -168,7 +168,7 @@ def _(host: FakeHost) -> None:
     host.answer = nvml(replace(H200, uncorrected_errors=3))
 
 
-@broken("ecc_reset_pending", "leaves it out only after a reset", "nvidia-smi --gpu-reset -i 0")
+@broken("ecc_reset_pending", "which it leaves out only after a reset", "nvidia-smi --gpu-reset -i 0")
 def _(host: FakeHost) -> None:
     host.answer = nvml(replace(H200, rows_pending=True))
 
@@ -178,7 +178,7 @@ def _(host: FakeHost) -> None:
     host.answer = nvml(replace(H200, rows_failed=True))
 
 
-@broken("persistence_off", "unloaded whenever nobody uses it", "nvidia-smi -pm 1")
+@broken("persistence_off", "unloaded whenever nothing uses it", "nvidia-smi -pm 1")
 def _(host: FakeHost) -> None:
     host.answer = nvml(replace(H200, persistent=False))
 
@@ -188,7 +188,7 @@ def _(host: FakeHost) -> None:
     host.images["vllm/vllm-openai:v1"] = {"NVIDIA_REQUIRE_CUDA": "cuda>=13.2"}
 
 
-@broken("cgroup_driver", "two keepers of the same groups", "native.cgroupdriver=systemd")
+@broken("cgroup_driver", "two managers of the same groups", "native.cgroupdriver=systemd")
 def _(host: FakeHost) -> None:
     (host.root / "run/systemd/system").mkdir(parents=True)
 
@@ -443,11 +443,11 @@ async def test_a_gpu_that_stops_answering_is_still_there_and_not_used(tmp_path: 
     assert [one.unusable_because for one in (await reader.read(host.information)).devices] == [None, None]
     for _ in range(2):
         lost = await reader.read(host.information)
-        assert [one.unusable_because for one in lost.devices] == [None, "it does not answer any more"]
+        assert [one.unusable_because for one in lost.devices] == [None, "it no longer answers"]
         assert lost.machine is not None
         assert [gpu.device_id for gpu in lost.machine.gpus] == ["GPU-0"], "it is not granted to anybody"
         (finding,) = lost.findings
-        assert (finding.code, finding.message) == ("gpu_lost", "GPU 1 does not answer its driver any more.")
+        assert (finding.code, finding.message) == ("gpu_lost", "GPU 1 no longer answers its driver.")
     assert [one.device_id for one in (await reader.read(host.information)).devices] == ["GPU-0"]
 
 

@@ -36,7 +36,7 @@ def test_a_type_that_is_larger_than_every_machine_gets_one_that_fits() -> None:
 def test_a_gpu_that_no_type_names_gets_one_without_a_price() -> None:
     (proposal,) = propose(default_catalogue(), [node(model="NVIDIA RTX PRO 6000")], 4.0)
     assert (proposal.name, proposal.price_per_hour_microusd) == ("rtx-pro-6000-141gb", None)
-    assert proposal.because == "here has NVIDIA RTX PRO 6000, and no instance type offers it."
+    assert proposal.because == "here has NVIDIA RTX PRO 6000, but no instance type offers it."
 
 
 def test_a_gpu_that_computes_in_the_machines_memory_gets_one_too() -> None:
@@ -99,7 +99,7 @@ def test_a_small_machine_beside_a_large_one_gets_its_own() -> None:
     assert proposal.gpu_count == 1
     assert proposal.because == "small has NVIDIA H200, but is smaller than what h200-x8 promises."
     both = propose([], [large, small], 4.0)
-    assert both[0].because == "large, small have NVIDIA H200, and no instance type offers it."
+    assert both[0].because == "large, small have NVIDIA H200, but no instance type offers it."
 
 
 @given(
@@ -153,7 +153,7 @@ def test_each_proposal_fits_and_once_added_is_not_made_again(
 def test_a_person_learns_why_a_gpu_that_is_there_does_not_help() -> None:
     h200 = next(one for one in default_catalogue() if one.name == "h200-141gb")
     too_small = why_unavailable(h200, [node()], {}, 4.0, for_operator=True)
-    assert "wants 180 GiB of memory and 16 vCPUs, and here, which has the GPU, has 126 GiB" in too_small
+    assert "needs 180 GiB of memory and 16 vCPUs, and here, which has the GPU, has 126 GiB" in too_small
     broken = node(memory_gib=256, because="it has fallen off the bus")
     lost = why_unavailable(h200, [broken], {}, 4.0, for_operator=True)
     assert "here has it, but it has fallen off the bus" in lost

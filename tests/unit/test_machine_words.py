@@ -15,7 +15,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     ("before", "after", "subject", "to_do"),
     [
         (J, A, "The machine rack-7 is ready", "the console proposes one"),
-        (P, A, "The machine rack-7 is active again", "There is nothing to do."),
+        (P, A, "The machine rack-7 is active again", "You need not do anything."),
         (A, P, "The machine rack-7 is paused", "    moor machines resume rack-7"),
         (A, D, "The machine rack-7 drains", "    moor machines show rack-7"),
         (D, R, "The machine rack-7 was removed", "    moor-node leave"),
@@ -36,16 +36,16 @@ def test_one_that_left_by_itself_is_not_told_as_removed() -> None:
 @pytest.mark.parametrize(
     ("life", "has_joined", "told"),
     [
-        (Life(J), False, "Its command has not been run yet, or has not come to its end."),
-        (Life(J), True, "It has joined, and has not answered through the tunnel yet."),
+        (Life(J), False, "Its join command has not been run, or has not finished."),
+        (Life(J), True, "It has joined, but has not answered through the tunnel yet."),
         (Life(A), True, "It takes containers."),
-        (Life(D, replicas=1), True, "What runs there moves to other machines."),
+        (Life(D, replicas=1), True, "Its replicas are moving to other machines."),
         (Life(D), True, "It is empty: switch it off, or remove it."),
-        (Life(L, before_loss=A), True, "It does not answer. What ran there is replaced elsewhere."),
+        (Life(L, before_loss=A), True, "It does not answer. Its replicas are replaced elsewhere."),
         (
             Life(L, before_loss=P),
             True,
-            "It does not answer. What ran there is replaced elsewhere. When it answers again, it is paused.",
+            "It does not answer. Its replicas are replaced elsewhere. When it answers again, it is paused.",
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_one_is_lost_and_comes_back() -> None:
     assert "    moor machines remove rack-7" in text
     subject, text = losses_mail([ToldMachine("rack-7", P, AT)])
     assert subject == "The machine rack-7 answers again"
-    assert "Nothing new starts there; what runs stays." in text
+    assert "It takes no new replicas. Those that run stay." in text
 
 
 def test_many_are_lost_together_and_some_come_back() -> None:

@@ -187,7 +187,7 @@ def test_what_came_up_with_its_cache_before_and_does_not_now_is_told_that_it_may
         starting = replica(ReplicaState.STARTING, cache_worked=True, **how)
         said = make_plan(container(), [starting], NOW).verdict
         assert said is not None
-        assert "Its cache may be damaged: the same settings started from it before." in said.message
+        assert "The same settings started from its cache before, so the cache may be damaged." in said.message
         assert "moor caches delete" in said.message
         first = make_plan(container(), [replace(starting, cache_worked=False)], NOW).verdict
         assert first is not None
@@ -489,7 +489,7 @@ def test_a_restart_that_fails_leaves_the_old_replica_serving() -> None:
     assert plan.failed
     assert plan.state is ContainerState.RUNNING
     assert plan.verdict is not None
-    assert plan.verdict.message.startswith("The restart failed, so it goes on as before.")
+    assert plan.verdict.message.startswith("The restart failed, so the previous replicas keep running.")
     assert "rep_0" not in moves(plan)
     assert plan.resume is not None
     # The next pass reads what this one wrote.

@@ -54,7 +54,7 @@ def test_manifest() -> None:
 )
 def test_parts_from_elsewhere(document: Any) -> None:
     """Some engines fetch them from where the manifest says."""
-    with pytest.raises(UnusableImageError, match="somewhere else than its registry"):
+    with pytest.raises(UnusableImageError, match="outside its registry"):
         parse_manifest(encode(document), _OCI_MANIFEST)
 
 

@@ -116,7 +116,7 @@ def test_the_operators_settings_are_left_alone() -> None:
         assert not {MakeSettings, Move} & set(kinds(installation(with_settings, UNIT_FILES)))
     tried_out = replace(FRESH, other_files=frozenset({CONFIG_IN_HOME}))
     assert {Move} == {MakeSettings, Move} & set(kinds(installation(tried_out, UNIT_FILES)))
-    with pytest.raises(SetupError, match="two files of settings"):
+    with pytest.raises(SetupError, match="two settings files"):
         installation(replace(INSTALLED, links={}, other_files=frozenset({CONFIG_IN_HOME})), UNIT_FILES)
 
 
@@ -157,10 +157,10 @@ def test_without_systemd_it_starts_at_the_next_boot() -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ({"is_root": False}, "takes root"),
-        ({"runs_up": True}, "End it first"),
+        ({"is_root": False}, "needs root"),
+        ({"runs_up": True}, "Stop it first"),
         ({"has_command": False}, "no bin/moor"),
-        ({"strangers": (Path("/home/ada"),)}, "others than root may write to /home/ada"),
+        ({"strangers": (Path("/home/ada"),)}, "users other than root may write to /home/ada"),
     ],
 )
 def test_it_does_not_begin_where_it_must_not(fault: dict[str, object], words: str) -> None:
@@ -241,11 +241,11 @@ def test_the_settings_file_has_every_setting(tmp_path: Path, monkeypatch: pytest
 
 def test_the_firewall_note_names_what_is_open_and_to_whom() -> None:
     local = "\n".join(firewall_note("127.0.0.1:8080", "127.0.0.1:8081", None, 51820, "20000-29999", ["ufw"]))
-    assert "which only this machine reaches" in local
-    assert "Nothing has to be opened" in local
+    assert "which only this machine can reach" in local
+    assert "you need not open any port" in local
     public = "\n".join(firewall_note("0.0.0.0:443", "[::]:8443", "0.0.0.0:80", 51820, "20000-29999", ["ufw"]))
     assert "open TCP port 443" in public
-    assert "looks at 0.0.0.0:80: open TCP port 80 to everybody" in public
+    assert "checks 0.0.0.0:80: open TCP port 80 to everybody" in public
     assert "This machine runs ufw. Open TCP 443 and TCP 8443 and TCP 80 in it." in public
 
 

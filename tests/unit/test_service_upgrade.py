@@ -76,11 +76,11 @@ def test_what_is_done_and_in_which_order() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (replace(FACTS, has_service=False), "no service of Moorage here, or not all of it runs"),
+        (replace(FACTS, has_service=False), "Moorage is not a service here, or part of the service"),
         (replace(FACTS, target_folder=OLD), "is at 1.0.0 already"),
         (replace(FACTS, runs_from=NEW), "Run /opt/moorage/versions/1.0.0/bin/moor upgrade"),
         (replace(FACTS, target=Version("1.0.0")), "is at 1.0.0 already"),
-        (replace(FACTS, target=Version("1.0.0rc1")), "is older than 1.0.0, which runs. Say --older"),
+        (replace(FACTS, target=Version("1.0.0rc1")), "is older than 1.0.0, which runs. Add --older"),
         (replace(FACTS, lacks="it needs Python ==3.13.*."), "does not fit this machine: it needs Python"),
         (replace(FACTS, rooms=[Room(ROOT, 1 << 30, 1 << 30)]), "1024 MiB free, .* may need 1536 MiB"),
     ],

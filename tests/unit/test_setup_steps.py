@@ -53,7 +53,7 @@ MISSING, UNKNOWN, DONE = StepState.MISSING, StepState.UNKNOWN, StepState.DONE
         (
             mail_step(settings(smtp_host="mx.test"), NONE_SENT, NOW),
             UNKNOWN,
-            "no mail was sent through it yet",
+            "has not sent a mail yet",
         ),
         (
             mail_step(settings(smtp_host="mx.test"), Mails(3, "550 no", NOW), NOW),
@@ -75,12 +75,12 @@ MISSING, UNKNOWN, DONE = StepState.MISSING, StepState.UNKNOWN, StepState.DONE
         (payments_step(settings(bank_details_local="IBAN")), DONE, "Bank transfers to 1 account."),
         (sign_in_step(settings()), MISSING, "Neither Google nor GitHub"),
         (sign_in_step(settings(github_client_id="it")), DONE, "With GitHub, or a code by e-mail."),
-        (backup_step(settings(), None, NOW), MISSING, "No backup was made yet."),
+        (backup_step(settings(), None, NOW), MISSING, "There is no backup yet."),
         (backup_step(settings(), NOW - timedelta(days=5), NOW), MISSING, "5 days old"),
         (backup_step(settings(), NOW - timedelta(hours=3), NOW), DONE, "3 hours ago"),
-        (tls_step(settings(), [], NOW), MISSING, "only this machine is listened to"),
+        (tls_step(settings(), [], NOW), MISSING, "only this machine can connect"),
         (tls_step(settings(api_listen="0.0.0.0:80"), [], NOW), MISSING, "0.0.0.0:80 speak plain HTTP"),
-        (tls_step(settings(public_url="https://it.test"), [], NOW), UNKNOWN, "out of sight"),
+        (tls_step(settings(public_url="https://it.test"), [], NOW), UNKNOWN, "which Moorage cannot check"),
         (tls_step(SERVED, [certificate("api", 90), certificate("gateway", 60)], NOW), DONE, "2026-04-30"),
         (tls_step(SERVED, [certificate("api", 90), certificate("gateway", 5)], NOW), MISSING, "2026-03-06"),
         (tls_step(SERVED, [certificate("api", -1)], NOW), MISSING, "has expired"),
@@ -92,7 +92,7 @@ MISSING, UNKNOWN, DONE = StepState.MISSING, StepState.UNKNOWN, StepState.DONE
         (isolation_step(settings(), [replace(PLAIN, closed_because="no iptables")]), MISSING, "no iptables"),
         (isolation_step(settings(), [replace(PLAIN, weaknesses=("no root",))]), MISSING, "one: no root."),
         (gpus_step([]), UNKNOWN, "No machine"),
-        (gpus_step([PLAIN]), DONE, "No machine has one"),
+        (gpus_step([PLAIN]), DONE, "No machine has a GPU"),
         (gpus_step([PLAIN, WITH_GPU]), DONE, "1 GPU of 1 machine handed over."),
         (gpus_step([replace(PLAIN, gpu_handover_reason="no driver")]), MISSING, "no driver"),
         (

@@ -99,11 +99,11 @@ def test_words() -> None:
     )
     subject, text = limit_mail("the project chat", over, 80, "https://moor.example/billing")
     assert subject == "80 % of the monthly spending limit of the project chat is spent"
-    assert "$4.99 of $5.00 is spent in November 2026." in text
+    assert "$4.99 of $5.00 has been spent in November 2026." in text
     assert "reached" in limit_mail("Acme", over, 100, "https://moor.example/billing")[0]
     subject, text = low_credit_mail("Acme", 1, 320_000, NOW, "https://moor.example/billing")
-    assert subject == "The credit of Acme ends within an hour"
+    assert subject == "The credit of Acme runs out within an hour"
     assert "$0.32 of credit is left" in text
     assert "Sunday 2026-11-15 at 12:00 UTC" in text
     assert "spending limit of $5.00" in stop_mail("chat", over)[1]
-    assert "top up" in stop_mail("chat", None)[1]
+    assert "Top up" in stop_mail("chat", None)[1]

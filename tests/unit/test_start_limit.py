@@ -51,7 +51,7 @@ def test_the_allowance_comes_back_with_the_next_day(now: datetime, until: dateti
     spent = allowance_spent(20_000_000, 20_000_000, now)
     assert spent is not None
     assert (spent.until, spent.verdict.reason) == (until, "start_limit")
-    assert f"More can start at {until:%Y-%m-%d} 00:00 UTC" in spent.verdict.message
+    assert f"Replicas can start again at {until:%Y-%m-%d} 00:00 UTC" in spent.verdict.message
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ def test_sign_up_is_closed_where_containers_cannot_be_kept_apart() -> None:
     said: list[str] = []
     assert settings_for(NetworkIsolation(isolated=True, reason=None), said.append, required=True) == {}
     assert said == []
-    for required, words in ((True, "nothing new starts"), (False, "start all the same")):
+    for required, words in ((True, "no new container starts"), (False, "start anyway")):
         said.clear()
         assert settings_for(OPEN, said.append, required=required) == {"MOORAGE_SIGN_UP": "closed"}
         assert "iptables is not installed" in said[0]
@@ -42,12 +42,12 @@ def test_what_becomes_of_the_gpus_is_said() -> None:
         "disk_bytes": 200 * 2**30,
         "price_per_hour_microusd": None,
         "infrastructure": "operator",
-        "because": "rack-1 has NVIDIA H200, and no instance type offers it.",
+        "because": "rack-1 has NVIDIA H200, but no instance type offers it.",
     }
     assert gpu_lines([node, plain], [proposal]) == [
         "rack-1 has 2 × NVIDIA H200, driver 580.65.06, CUDA 13.0.",
         "GPUs are handed over directly: the engine has no NVIDIA runtime.",
-        "rack-1 has NVIDIA H200, and no instance type offers it. Add one:",
+        "rack-1 has NVIDIA H200, but no instance type offers it. Add one:",
         (
             "  moor operator instance-type add h200-141gb --gpu 'NVIDIA H200' --gpu-count 1 --vcpu 16 "
             "--memory 112 --disk 200"

@@ -56,7 +56,7 @@ def test_the_last_lines_name_the_limit_that_was_met(last_line: str, reason: Reas
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("exec /serve: exec format error", "is no program for this machine"),
+        ("exec /serve: exec format error", "cannot run on this machine"),
         ("exec /entrypoint.sh: no such file or directory", "was not found in the image"),
     ],
 )

@@ -162,7 +162,7 @@ def decide(
     the container's own history leads to, None where it shows no pattern."""
     if not samples.per_second:
         replicas = _clamped(state.replicas, policy)
-        message = f"No gateway reports, so nothing is known about demand; stays at {replicas}."
+        message = f"No gateway reports, so demand is unknown; stays at {replicas}."
         return Decision(replicas, State(replicas, state.went_up_at_s), replicas, Limit.NO_SAMPLES, message)
     seen = _evidence(policy, samples, fleet)
     need = _need_now(policy, samples, fleet, state, seen, outlook)
@@ -298,7 +298,7 @@ def _why_not_fewer(
     if fleet.failing and kept < replicas:
         return Limit.HEALTH, _failing(fleet)
     if _replicas(_with_headroom(samples.delay_mean), policy) < replicas:
-        return Limit.DELAY, f"Wants {wanted}, keeps {replicas}: it is not clear enough that one can go"
+        return Limit.DELAY, f"Wants {wanted}, keeps {replicas}: not yet sure that one can go"
     message = f"Wants {wanted}, keeps {replicas} until the mean over {policy.scale_down_delay_s} s falls"
     return Limit.DELAY, message
 

@@ -64,9 +64,9 @@ async def get_autoscaling(
 async def scale_container(
     body: ScaleRequest, access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Changes the policy, also while the container runs; the answer is 200 where nothing changed. More
-    replicas than the project may have wait for the operator (`awaiting_approval` in the answer); until then
-    the container scales as before."""
+    """Changes the policy, even while the container runs. Answers 200 if nothing changed. More replicas than the
+    project may have wait for the operator (`awaiting_approval` in the answer). Until then the container scales as
+    before."""
     changed, waits = await service.change_scaling(session, access.actor, access.container.id, body)
     shown = await answer(session, changed, settings, response)
     if waits is None:
@@ -78,8 +78,8 @@ async def scale_container(
 async def replay_autoscaling(
     body: ReplayRequest, access: Readable, session: TheSession, clock: TheClock, jobs: TheJobs
 ) -> Replay:
-    """Computes what another policy would have done with the demand of the last days, beside what was done. It
-    changes nothing."""
+    """Computes what another policy would have done with the demand of the last days, and compares it with what was
+    done. Changes nothing."""
     container, now = access.container, clock.now()
     if now - body.since > LONGEST or body.since > now:
         raise InvalidInputError(

@@ -35,5 +35,6 @@ class ClockJumps:
         self._times = (now, now_s)
         if now_s < self._paused_until_s:
             raise UnavailableError(
-                f"The database's clock jumped. {consequence} for five minutes; check the time of its machine."
+                f"The database's clock jumped. {consequence} for five minutes. Check the clock of the "
+                "database's machine."
             )

@@ -54,7 +54,7 @@ class LedgerCheck:
             first = found[0]
             log.error("ledger_differs", findings=len(found), rule=first.rule, subject=first.subject)
             self._problem = (
-                f"The ledger differs in {len(found)} places: it does not hold for {first.subject} that {first.rule} "
-                f"({first.difference_microusd} microusd)."
+                f"The ledger differs in {len(found)} places. For {first.subject} it is not true that "
+                f"{first.rule} ({first.difference_microusd} microusd)."
             )
         self._next_s = self.clock.monotonic() + (WHILE_IT_DIFFERS_S if found else EVERY_S)

@@ -16,4 +16,6 @@ def handover_sentence(node: NodeCapacity) -> str | None:
         return f"GPUs are handed over {_WAYS[way]}: {node.gpu_handover_reason}."
     if node.gpu_handover_reason is None:
         return None
-    return f"GPUs are not offered: {node.gpu_handover_reason}. `moor doctor host` on that machine says what helps."
+    return (
+        f"GPUs are not offered: {node.gpu_handover_reason}. Run `moor doctor host` on that machine for a fix."
+    )

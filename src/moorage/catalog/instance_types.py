@@ -21,7 +21,7 @@ async def add(session: AsyncSession, actor: Actor, row: InstanceTypeRow) -> Inst
     except IntegrityError as exc:
         if "pk_instance_types" in str(exc.orig):
             raise ConflictError(
-                f"There is an instance type {row.name} already.", code="instance_type_exists"
+                f"An instance type {row.name} already exists.", code="instance_type_exists"
             ) from exc
         raise
     record_audit(
@@ -67,7 +67,7 @@ async def delete(session: AsyncSession, actor: Actor, name: str) -> None:
         await session.flush()
     except IntegrityError as exc:
         raise ConflictError(
-            f"Containers use {name}, or did: their hours refer to it. Disable it instead.",
+            f"Containers use or used {name}, and their hours refer to it. Disable it instead.",
             code="instance_type_in_use",
         ) from exc
 

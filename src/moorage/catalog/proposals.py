@@ -137,7 +137,7 @@ def _because(model: str, offered: Sequence[InstanceType], having: Sequence[NodeC
     names = ", ".join(node.name for node in having)
     has, is_smaller = ("has", "is smaller") if len(having) == 1 else ("have", "are smaller")
     if not offered:
-        return f"{names} {has} {model}, and no instance type offers it."
+        return f"{names} {has} {model}, but no instance type offers it."
     too_large = ", ".join(one.name for one in offered)
     return f"{names} {has} {model}, but {is_smaller} than what {too_large} promises."
 

@@ -23,7 +23,7 @@ class Shortage:
 
 
 _ELSEWHERE = "Choose another instance type, or ask the operator."
-_LATER = "It starts as soon as some is free."
+_LATER = "It starts as soon as there is room."
 
 
 def why_waiting(
@@ -40,16 +40,16 @@ def why_waiting(
 def why_waiting_for_image(image: str) -> str:
     """Of a container that would have room elsewhere, where its image is not: nobody pulls a local one."""
     return (
-        f"Waits for a machine that has {image}: it is a local image, and the machines that have it are full or take nothing new "
-        "for now. From a registry it would run on any."
+        f"Waits for a machine that has {image}: it is a local image, and the machines that have it are full "
+        "or take no new replicas now. An image from a registry could run on any machine."
     )
 
 
 def why_waiting_for_trusted(instance_type: InstanceType) -> str:
     """Of a container whose first replica would have room on machines that have yet to show that they stay."""
     return (
-        f"Waits for {instance_type.gpu_model or instance_type.name}: the machines that have room are new, and take no container's only "
-        f"replica. {_LATER}"
+        f"Waits for {instance_type.gpu_model or instance_type.name}: the machines that have room are new and "
+        f"do not take a container's only replica. {_LATER}"
     )
 
 
@@ -90,8 +90,8 @@ def shortage_of(
             else "the machine cannot keep containers apart"
         )
         return Shortage(
-            f"for now nothing new is started, because {reason}",
-            "It starts by itself once the operator has fixed that.",
+            f"nothing new starts now, because {reason}",
+            "It starts once the operator has fixed that.",
             f"{closed[0].name}: {closed[0].closed_because}.",
         )
     if instance_type.gpu_model is None:
@@ -109,8 +109,8 @@ def _away(nodes: Sequence[NodeCapacity]) -> Shortage:
             f"{silent[0].name} does not answer.",
         )
     return Shortage(
-        "the machines that could hold it take nothing new for now",
-        "It starts as soon as one does, or ask the operator.",
+        "the machines that could hold it take no new replicas now",
+        "It starts as soon as one does. Or ask the operator.",
         f"{nodes[0].name} is closed for new replicas.",
     )
 
@@ -130,7 +130,7 @@ def _in_use(
         return Shortage("all of it is in use", _LATER)
     if free[node.key] < instance_type.gpu_count:
         return Shortage(
-            f"it wants {instance_type.gpu_count} of them on one machine, and fewer are free there",
+            f"it needs {instance_type.gpu_count} of them on one machine, and no machine has that many free",
             _LATER,
             f"{node.name} has {free[node.key]} free.",
         )
@@ -165,10 +165,10 @@ def _gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]
     node, gpus = max(having, key=lambda one: (_usable(one[1]), one[0].memory_bytes, one[0].name))
     broken = next((gpu.unusable_because for gpu in gpus if gpu.unusable_because is not None), None)
     if _usable(gpus) < instance_type.gpu_count and broken is not None:
-        return Shortage("it cannot be used for now", _ELSEWHERE, f"{node.name} has it, but {broken}.")
+        return Shortage("it cannot be used now", _ELSEWHERE, f"{node.name} has it, but {broken}.")
     if _usable(gpus) < instance_type.gpu_count:
         return Shortage(
-            f"it wants {instance_type.gpu_count} of them on one machine, and none has so many",
+            f"it needs {instance_type.gpu_count} of them on one machine, and no machine has that many",
             _ELSEWHERE,
             f"{node.name} has {len(gpus)}.",
         )
@@ -180,7 +180,7 @@ def _gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]
 
 
 def _wanted(instance_type: InstanceType) -> str:
-    return f"{instance_type.name} wants {_sizes(instance_type.memory_bytes, instance_type.vcpu_millis)}"
+    return f"{instance_type.name} needs {_sizes(instance_type.memory_bytes, instance_type.vcpu_millis)}"
 
 
 def _sizes(memory_bytes: int, cpu_millis: int) -> str:

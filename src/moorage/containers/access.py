@@ -86,8 +86,8 @@ async def _refuse_beyond_pace(session: AsyncSession, container: ContainerRow, se
     wait_s = wait_for_pace_s(ages_s, settings.starts_per_minute)
     if wait_s is not None:
         message = (
-            f"It was started or restarted {settings.starts_per_minute} times within a minute. It may start again in {wait_s} s; "
-            "to stop it is possible at any time."
+            f"It was started or restarted {settings.starts_per_minute} times within a minute. It may start "
+            f"again in {wait_s} s. You can stop it at any time."
         )
         raise TooManyRequestsError(message, code="too_many_starts", retry_after_s=wait_s)
 

@@ -42,6 +42,6 @@ def avoided_nodes(
 
 def why_no_other_room(what: str, nodes: Sequence[str], until: datetime) -> str:
     return (
-        f"Waits for {what} on another machine than {', '.join(nodes)}, which this restart avoids "
-        f"until {until:%H:%M} UTC. Restart it without that to use it again at once."
+        f"Waits for {what} on another machine than {', '.join(nodes)}, which this restart avoids until "
+        f"{until:%H:%M} UTC. To use it at once, restart without avoiding it."
     )

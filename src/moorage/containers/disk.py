@@ -84,14 +84,16 @@ def reserve_bytes(space: DiskSpace) -> float:
 def _wrote_too_much(use: DiskUse) -> Verdict:
     return Verdict(
         Reason.DISK_FULL,
-        f"It was ended because it wrote {size_in_words(use.written_bytes)} to its disk, which has "
-        f"{size_in_words(use.limit_bytes)}. Write less inside the container, or choose an instance type with a larger disk.",
+        f"Moorage ended it because it wrote {size_in_words(use.written_bytes)} to its disk of "
+        f"{size_in_words(use.limit_bytes)}. Write less inside the container, or choose an instance type with "
+        "a larger disk.",
     )
 
 
 def _wrote_most(use: DiskUse) -> Verdict:
     return Verdict(
         Reason.DISK_FULL,
-        "It was ended because the machine's disk was almost full and it had written the most to it, "
-        f"{size_in_words(use.taken_bytes)}. Write less inside the container, or ask the operator for a larger disk.",
+        "Moorage ended it because the machine's disk was almost full and it had written the most, "
+        f"{size_in_words(use.taken_bytes)}. Write less inside the container, or ask the operator for a "
+        "larger disk.",
     )

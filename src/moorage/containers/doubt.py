@@ -68,7 +68,7 @@ def is_over(since: datetime, gone_at: datetime | None, limit: timedelta, now: da
 def verdict_in_doubt(node: str, loss: Loss, until: datetime) -> Verdict:
     return Verdict(
         Reason.NODE_LOST,
-        f"{loss.missing} of {loss.expected} replicas on the machine {node} are missing at once, so its engine may be "
-        f"wrong about them. They are replaced at {until:%H:%M:%S} UTC unless they come back. Nothing is charged for them "
-        "meanwhile.",
+        f"{loss.missing} of {loss.expected} replicas on the machine {node} disappeared at once, so its "
+        f"engine may be wrong. Moorage replaces them at {until:%H:%M:%S} UTC unless they come back. They "
+        "cost nothing meanwhile.",
     )

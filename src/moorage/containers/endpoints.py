@@ -72,8 +72,8 @@ async def create_container(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """Creates the container and starts it at once; watch its `state`. The first hour of each replica is held
-    from the credit. The answer is 202 where the operator first has to approve that many replicas."""
+    """Creates the container and starts it at once; watch its `state`. Moorage holds the first hour of each replica
+    from the credit. Answers 202 if the operator must first approve that many replicas."""
     _kept = await keep_instance_type(session, body.resources.instance_type)
     row = await service.create_container(
         session, access.actor, access.project, body, keyring=keyring, settings=settings, clock=clock
@@ -94,11 +94,11 @@ async def preflight(
     clock: TheClock,
     preflights: Annotated[FairSlots, Depends(_preflights)],
 ) -> PreflightResult:
-    """Asks the image's registry whether the image exists, fits and can be pulled. Moorage pulls, keeps and
-    charges nothing."""
+    """Asks the registry whether the image exists, fits and can be pulled. Moorage pulls, stores and charges
+    nothing."""
     image = validated_image(body.image, body.registry, settings)
     if body.registry.provider is RegistryProvider.LOCAL:
-        message = "An image of this machine is looked up when the container starts."
+        message = "Moorage looks up a local image when the container starts."
         return PreflightResult(
             ok=True, message=message, image=image, port=body.port, proposal=proposal_json(image)
         )
@@ -106,7 +106,7 @@ async def preflight(
     await session.commit()
     if not nodes:
         raise UnavailableError(
-            "No machine reports yet, so its architecture is unknown. Try again in a moment."
+            "No machine reports yet, so the architecture is unknown. Try again in a moment."
         )
     credentials = None
     if body.registry.username is not None:
@@ -131,7 +131,7 @@ async def propose_settings(
     image: Annotated[str, Query(max_length=500)],
     provider: RegistryProvider = RegistryProvider.DOCKER_HUB,
 ) -> ProposalResult:
-    """Returns the settings that a known model server of that name needs. It asks no registry; the pre-flight
+    """Returns the settings that a known model server of that name needs, without asking a registry. The pre-flight
     check also knows the image's ports."""
     return ProposalResult(
         proposal=proposal_json(validated_image(image, RegistryWrite(provider=provider), settings))
@@ -172,8 +172,8 @@ async def get_container(access: Readable, session: TheSession, settings: TheSett
 async def edit_container(
     body: ContainerPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Container:
-    """Changes the settings of a container that is STOPPED or FAILED; its next start uses them. For one that
-    runs, save a draft and apply it."""
+    """Changes the settings of a container that is STOPPED or FAILED. Its next start uses them. For a running
+    container, save a draft and apply it."""
     row = await service.edit_container(
         session, access.actor, access.container.id, body, keyring=keyring, settings=settings
     )
@@ -184,8 +184,8 @@ async def edit_container(
 async def delete_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Its replicas finish their requests and stop; then the container is gone. Its logs and payments stay on
-    record. The answer is 200 where it is being deleted already."""
+    """The replicas finish their requests and stop; then the container is gone. Its logs and payments stay on record.
+    Answers 200 if it is already being deleted."""
     changed = await service.delete_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
@@ -194,8 +194,8 @@ async def delete_container(
 async def start_container(
     access: Startable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Starts replicas, each of which holds the price of an hour. The container becomes RUNNING when the first
-    one is healthy. The answer is 200 where it runs already."""
+    """Starts the replicas and holds the price of an hour for each. The container becomes RUNNING when the first one
+    is healthy. Answers 200 if it already runs."""
     changed = await service.start_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
@@ -204,8 +204,8 @@ async def start_container(
 async def stop_container(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Its replicas finish their requests and stop. Hours that are paid are not refunded; a start within them
-    uses them. The answer is 200 where it is stopped already."""
+    """The replicas finish their requests and stop. Paid hours are not refunded; a start within them uses them.
+    Answers 200 if it is already stopped."""
     changed = await service.stop_container(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
@@ -219,8 +219,8 @@ async def restart_container(
     response: Response,
     body: RestartRequest | None = None,
 ) -> Container:
-    """A new generation of replicas takes over, one after the other, while the old ones serve.
-    `avoid_current_nodes` keeps the new ones away from the machines of the old ones."""
+    """A new generation of replicas takes over one by one while the old ones serve. With `avoid_current_nodes`, the
+    new ones use other machines."""
     avoid_until = clock.now() + AVOID_FOR if body is not None and body.avoid_current_nodes else None
     changed = await service.restart_container(
         session, access.actor, access.container.id, avoid_until=avoid_until
@@ -237,8 +237,8 @@ async def apply_fix(
     response: Response,
     body: FixRead | None = None,
 ) -> Container:
-    """Changes the one setting that the container's `fix` names and starts the container. With a body, Moorage
-    applies it only if it is still that very fix."""
+    """Changes the one setting that the container's `fix` names and starts the container. With a body, Moorage applies
+    the fix only if it has not changed."""
     seen = Fix(body.field, body.before, body.after) if body is not None else None
     changed = await service.apply_fix(
         session, access.actor, access.container.id, seen, keyring=keyring, settings=settings
@@ -248,7 +248,7 @@ async def apply_fix(
 
 @router.get("/containers/{container_id}/replicas", summary="List replicas")
 async def list_replicas(access: Readable, session: TheSession, paging: Paging) -> Page[Replica]:
-    """Lists the container's replicas, live ones first, with their machine and what became of each."""
+    """Lists the container's replicas, live ones first, with their machines and what became of each."""
     rows = await repository.list_replicas(session, access.container.id, paging)
     page = page_of(rows, paging, repository.replica_position)
     lent = await lent_machines(session, page.items)

@@ -64,7 +64,7 @@ async def _look_ahead(
         )
     return PreflightResult(
         ok=True,
-        message="The image is there.",
+        message="The image exists.",
         image=image,
         digest=facts.digest,
         platforms=list(facts.platforms),
@@ -101,7 +101,7 @@ def _warnings(facts: ImageFacts, port: int | None) -> list[str]:
         shown = ", ".join(str(exposed) for exposed in facts.exposed_ports)
         warnings.append(f"The image exposes {shown}, not {port}. Set the port to where the server listens.")
     if port is None and len(facts.exposed_ports) > 1:
-        warnings.append("The image exposes several ports. Set the port of the server; 8000 is assumed.")
+        warnings.append("The image exposes several ports. Set the server's port; 8000 is assumed.")
     if facts.size_bytes > LARGE_IMAGE_BYTES:
         warnings.append(f"The image is {facts.size_bytes / 2**30:.0f} GiB; its first start takes a while.")
     return warnings

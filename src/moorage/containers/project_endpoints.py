@@ -26,12 +26,12 @@ async def remove_project(
     session: TheSession,
     name: Annotated[str, Query(description="The project's name, typed to confirm.")] = "",
 ) -> None:
-    """Stops and deletes its containers and revokes its keys. Say its name in `name`, so that nobody deletes
-    the wrong one. Payments and logs stay on record."""
+    """Stops and deletes the project's containers and revokes its keys. Send the project's name as `name` to confirm.
+    Payments and logs stay on record."""
     if name != access.project.name:
         fields = (FieldError("name", "must be the name of the project"),)
         raise InvalidInputError(
-            "Repeat the project's name to confirm that it and all of its containers shall go.",
+            "Send the project's name to confirm that you delete it with all of its containers.",
             code="name_mismatch",
             fields=fields,
         )

@@ -69,19 +69,20 @@ class HealthCheck(_Strict):
 
 class EndpointLimits(_Strict):
     max_body_bytes: int = Field(default=USUAL_MAX_BODY_BYTES, ge=1, le=100_000_000_000)
-    """A body that announces more is refused with 413. One whose length is not announced is not measured."""
+    """A longer announced body is refused with 413. A body of unannounced length is not measured."""
     request_timeout_s: int = Field(default=USUAL_REQUEST_TIMEOUT_S, ge=1, le=86400)
-    """How long the container may say nothing, before its answer or within it. A stream that talks has no limit."""
+    """How long the container may send nothing, before or within its answer. An active stream has no limit."""
     idle_timeout_s: int = Field(default=USUAL_IDLE_TIMEOUT_S, ge=1, le=86400)
-    """How long both sides of a WebSocket may say nothing."""
+    """How long both sides of a WebSocket may send nothing."""
     max_concurrency: int = Field(default=100, ge=1, le=100_000)
-    """Requests that one replica works on at a time; more wait in the queue."""
+    """Requests that one replica works on at a time. More wait in the queue."""
     retry_unanswered: bool = False
-    """Send a request whose connection broke without an answer to another replica. It may then run twice."""
+    """Whether to send a request to another replica if its connection broke without an answer. It may then run
+    twice."""
 
 
 class CacheSettings(_Strict):
-    """Room on each of its machines for weights and compiled kernels, which later starts find there."""
+    """Space on each of its machines for weights and compiled kernels, so that later starts find them."""
 
     size_gib: int = Field(ge=1, le=LARGEST_CACHE_GIB)
 
@@ -97,25 +98,28 @@ class ContainerCreate(_Strict):
     health_check: HealthCheck = HealthCheck()
     limits: EndpointLimits = EndpointLimits()
     env: dict[str, str] = Field(default_factory=dict)
-    """Secret variables: sealed, never shown again, and covered where a log line contains a value."""
+    """Secret variables: sealed, never shown again, and masked in log lines."""
     plain_env: dict[str, str] = Field(default_factory=dict)
-    """Variables that are no secrets: shown to everybody who sees the container, and not covered in logs."""
+    """Variables that are not secret: shown to everybody who sees the container, and not masked in logs."""
     api_path: ApiPath = ApiPath.API_V1
-    """What the container itself serves. Only with `/v1` is `/api/v1/…` sent on as `/v1/…`."""
+    """The path that the container itself serves. With `/v1`, requests to `/api/v1/…` reach it as `/v1/…`."""
     infrastructure: Literal["operator", "community", "any"] = "operator"
-    """Whose machines. With `any`, each replica takes the cheaper one of two types with the same sizes that has room."""
+    """Whose machines to use. With `any`, each replica takes the cheaper of two types of the same size that has
+    room."""
     accept_exposure: bool = False
-    """Needed for `community` and `any`: whoever owns a machine can read the memory of what runs there, prompts, weights and
-    environment included."""
+    """Must be true for `community` and `any`: the owner of a machine can read the memory of what runs there,
+    including prompts, weights and environment."""
     sleep_after_s: int | None = Field(default=None, ge=SHORTEST_IDLENESS_S, le=LONGEST_IDLENESS_S)
-    """Without a request for so long it sleeps: no replicas, no further hours. The next request wakes it, and waits. Null: never."""
+    """Seconds without a request after which it sleeps, with no replicas and no further hours. The next request wakes
+    it and waits. Null: never."""
     cache: CacheSettings | None = None
-    """Shared by its replicas on a machine and by later starts there, and by nobody else. Null: none, and what there was is deleted."""
+    """Shared by its replicas on a machine and by later starts there, and by nobody else. Null: no cache; an existing
+    one is deleted."""
 
 
 class SettingsPatch(_Strict):
-    """What is not sent stays as it is. `env` and `plain_env` merge, and null deletes a variable. One that is sent in the one is taken
-    out of the other, so a secret becomes plain only with its value."""
+    """Fields that you do not send stay as they are. `env` and `plain_env` are merged, and null deletes a variable. A
+    variable sent in one is removed from the other, so a secret becomes plain only with its value."""
 
     category: Text | None = Field(default=None, max_length=64)
     image: str = Field(default="", max_length=500)
@@ -145,7 +149,7 @@ class PreflightRequest(_Strict):
 
 
 class SettingsProposal(BaseModel):
-    """What a known model server wants; somebody has to say yes."""
+    """Settings that a known model server needs. Somebody must accept them."""
 
     server: str
     api_path: ApiPath
@@ -156,7 +160,7 @@ class SettingsProposal(BaseModel):
 
 class ProposalResult(BaseModel):
     proposal: SettingsProposal | None
-    """Null for an image of which nothing is known."""
+    """Null if nothing is known about the image."""
 
 
 class PreflightResult(BaseModel):
@@ -171,10 +175,10 @@ class PreflightResult(BaseModel):
     size_bytes: int | None = None
     exposed_ports: list[int] = []
     port: int | None = None
-    """Where the container would be expected to listen."""
+    """The port that the container would be expected to listen on."""
     entrypoint: list[str] | None = None
-    """The image's own ENTRYPOINT, which a start command replaces together with its CMD; empty where it has none. Null where
-    Moorage has not looked into the image, or it is no text."""
+    """The image's own ENTRYPOINT, which a start command replaces together with its CMD. Empty if it has none. Null if
+    Moorage has not looked into the image, or if it is not text."""
     warnings: list[str] = []
     proposal: SettingsProposal | None = None
 
@@ -192,7 +196,7 @@ class ReplicaCounts(BaseModel):
 
 class RestartRequest(_Strict):
     avoid_current_nodes: bool = False
-    """Start on other machines than those where its replicas are, or were last."""
+    """Start on machines other than those where its replicas are, or were last."""
 
 
 class FixRead(_Strict):
@@ -204,7 +208,7 @@ class FixRead(_Strict):
 
 
 class TrialFailure(BaseModel):
-    """Why settings that were applied were given up for those from before."""
+    """Why applied settings were given up for the previous ones."""
 
     reason: str
     message: str
@@ -227,19 +231,19 @@ class RolloutRead(BaseModel):
     from_version: int
     begun_at: datetime
     beside: bool
-    """Both versions serve, or may."""
+    """Whether both versions serve, or may."""
     watch_s: float
-    """How long they do, once the new one is healthy."""
+    """How long both serve once the new one is healthy."""
     share: int | None = None
-    """Of a canary: how many of a hundred requests it gets."""
+    """For a canary: the percentage of requests that it gets."""
     promote_after_s: float | None = None
-    """Of a canary: when it takes over by itself; null where somebody decides."""
+    """For a canary: the seconds after which it takes over by itself. Null: somebody decides."""
     serving_since: datetime | None = None
-    """Of a canary: when its first replica was at the endpoint."""
+    """For a canary: when its first replica was at the endpoint."""
     error_bound_percent: float | None = None
-    """Of a canary: with more errors than that, beyond those of the version beside it, it is dropped."""
+    """For a canary: the percentage of errors, beyond the other version's, above which it is dropped."""
     ends_at: datetime | None = None
-    """Of a canary: undecided by then, it is dropped."""
+    """For a canary: when it is dropped if nobody has decided."""
 
 
 class Container(BaseModel):
@@ -251,11 +255,11 @@ class Container(BaseModel):
     reason: str | None
     message: str | None
     fix: FixRead | None
-    """What `POST …/fix` would change; null where no setting would fix it."""
+    """What `POST …/fix` would change. Null if no setting would fix it."""
     endpoint_url: str
     replicas: ReplicaCounts
     progress: dict[str, Any] | None
-    """Of its start; while it is RUNNING, of the next replica's. What is in it: docs/caches.md."""
+    """Progress of its start or, while it is RUNNING, of the next replica's. See docs/caches.md."""
     generation: int
     created_at: datetime
     category: str | None
@@ -275,22 +279,23 @@ class Container(BaseModel):
     infrastructure: str
     accept_exposure: bool
     sleep_after_s: int | None
-    """Of idleness; null: it never sleeps."""
+    """Seconds without a request after which it sleeps. Null: it never sleeps."""
     asleep: bool
-    """RUNNING without replicas: requests are held, and wake it. Until the first replica is at the endpoint again."""
+    """True while it is RUNNING without replicas: requests are held and wake it. It ends when the first replica is at
+    the endpoint again."""
     asleep_since: datetime | None
     """Null once it has been woken."""
     woken_at: datetime | None
-    """While it wakes: since when."""
+    """When it was woken, while it wakes."""
     cache: CacheSettings | None
     price_per_hour_microusd: int
-    """Of one replica; where it takes either kind of machine, the dearer one's, which is what is held."""
+    """The price of one replica. If it takes either kind of machine, the dearer one's, which is what is held."""
     least_price_per_hour_microusd: int
-    """The same, unless it takes either kind: then the cheaper one's."""
+    """The same, unless it takes either kind of machine; then the cheaper one's."""
     draft: DraftSummary | None
-    """New settings that wait, are being applied, or were given up; `GET …/draft` shows them."""
+    """New settings that wait, are being applied or were given up. `GET …/draft` shows them."""
     version: int
-    """Of its settings; `GET …/versions` has them all."""
+    """The version of its settings. `GET …/versions` lists all versions."""
     rollout: RolloutRead | None
 
 
@@ -298,10 +303,10 @@ class LentMachine(BaseModel):
     """What tenants may know of a machine that an organization lends: neither whose it is, nor what it is called."""
 
     gpus: list[str]
-    """The models that the replica holds, as the machine has proven them."""
+    """The models of the replica's GPUs, as the machine has proven them."""
     tier: Tier
     reliability: float
-    """By its last 30 days: 1 is never lost."""
+    """From its last 30 days; 1 means never lost."""
 
 
 class Replica(BaseModel):
@@ -311,9 +316,9 @@ class Replica(BaseModel):
     version: int
     state: str
     node: str
-    """The machine; one that an organization lends by its id."""
+    """The machine's name, or its id if an organization lends it."""
     community: LentMachine | None = None
-    """Of a live one that runs on a machine that somebody lends; null: on the operator's own."""
+    """For a live replica on a lent machine. Null on the operator's own machines."""
     created_at: datetime
     started_at: datetime | None
     ready_at: datetime | None

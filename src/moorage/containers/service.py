@@ -136,12 +136,12 @@ async def apply_fix(
     fix = Fix.from_json(row.failure_fix) if has_fix(row) else None
     if fix is None:
         raise ConflictError(
-            "There is no fix on offer: its last failure has none, or the settings changed since. Edit them instead.",
+            "There is no fix: the last failure has none, or the settings have changed since. Edit the settings instead.",
             code="no_fix",
         )
     if seen is not None and seen != fix:
         raise ConflictError(
-            f"The fix on offer is another one by now: {fix.field} from {fix.before} to {fix.after}.",
+            f"The fix has changed: it now sets {fix.field} from {fix.before} to {fix.after}.",
             code="fix_changed",
         )
     patch = patch_of(ContainerSettings.from_json(row.settings), fix)
@@ -183,7 +183,7 @@ async def stop_container(session: AsyncSession, actor: Actor, container_id: str)
     refuse_deleted(row)
     if row.desired_state == DesiredState.STOPPED:
         return Changed(row, anything=False)
-    await note_called_off(session, row, "The container was stopped while it was being applied.")
+    await note_called_off(session, row, "The container was stopped while the draft was being applied.")
     trial.cancel(row)
     await leave_bed(session, row, actor.id)
     row.desired_state, row.stop_reason = DesiredState.STOPPED, None
@@ -321,7 +321,7 @@ def refuse_on_trial(row: ContainerRow) -> None:
         raise ConflictError("A canary is under way. Promote it or abort it first.", code="canary_under_way")
     if trial.is_on_trial(row):
         raise ConflictError(
-            "Its draft is being applied. Wait until that is done, or stop the container to call it off.",
+            "Its draft is being applied. Wait until that is done, or stop the container to cancel it.",
             code="draft_being_applied",
         )
 
@@ -332,8 +332,8 @@ def _refuse_not_stopped(row: ContainerRow) -> None:
     if at_rest and not _is_to_run(row):
         return
     raise ConflictError(
-        f"The container is {'about to start' if at_rest else row.state}; its settings can change while it is STOPPED "
-        "or FAILED. Stop it first.",
+        f"The container is {'about to start' if at_rest else row.state}; its settings can change only while "
+        "it is STOPPED or FAILED. Stop it first.",
         code="container_not_stopped",
     )
 
@@ -343,4 +343,4 @@ def _is_to_run(row: ContainerRow) -> bool:
 
 
 def _name_taken(name: str) -> ConflictError:
-    return ConflictError(f"There is a container named {name} in this project already.", code="name_taken")
+    return ConflictError(f"This project already has a container named {name}.", code="name_taken")

@@ -32,8 +32,8 @@ def start_again_at(failed_at: Sequence[datetime], per_hour: int) -> datetime | N
 def start_limit(per_hour: int, until: datetime) -> Verdict:
     return Verdict(
         Reason.START_LIMIT,
-        f"It failed to start {per_hour} times within an hour. It may start again at {until:%H:%M:%S} UTC; "
-        "use the time to fix what its logs say.",
+        f"It failed to start {per_hour} times within an hour. It may start again at {until:%H:%M:%S} UTC. "
+        "Meanwhile fix what its logs show.",
     )
 
 
@@ -61,8 +61,8 @@ def allowance_spent(used_microusd: int, per_day_microusd: int, now: datetime) ->
         return None
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
     message = (
-        "Replicas of this organization that never became ready have used what a day has for that "
-        f"({format_usd(per_day_microusd)} at their price). More can start at {midnight:%Y-%m-%d %H:%M} UTC, when the "
-        "next day begins; use the time to fix what their logs say, or ask the operator."
+        f"Failed starts have used up this organization's daily allowance ({format_usd(per_day_microusd)} at the replicas' "
+        f"price). Replicas can start again at {midnight:%Y-%m-%d %H:%M} UTC, when the next day begins. Meanwhile fix what "
+        "the logs show, or ask the operator."
     )
     return AllowanceSpent(midnight, Verdict(Reason.START_LIMIT, message))

@@ -15,7 +15,7 @@ router = APIRouter(tags=["operator"])
 async def suspend_organization(
     organization_id: str, body: Suspension, operator: TheOperator, session: TheSession
 ) -> SuspensionState:
-    """Its containers stop, and nothing of it starts until somebody resumes it. Its data stays."""
+    """Stops the organization's containers. None starts until somebody resumes it. Its data stays."""
     await _existing(session, organization_id)
     await suspension.suspend(session, organization_id, operator.id, body.reason)
     return await _existing(session, organization_id)
@@ -25,7 +25,7 @@ async def suspend_organization(
 async def resume_organization(
     organization_id: str, operator: TheOperator, session: TheSession
 ) -> SuspensionState:
-    """Whatever was to run when it was suspended starts again."""
+    """Starts the containers again that were to run when the organization was suspended."""
     await _existing(session, organization_id)
     await suspension.resume(session, organization_id, operator.id)
     return await _existing(session, organization_id)

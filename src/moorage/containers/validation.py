@@ -57,7 +57,7 @@ async def validated(
 def _check_together(wanted: ContainerCreate) -> None:
     twice = sorted(wanted.env.keys() & wanted.plain_env.keys())
     if twice:
-        raise ValueError(f"{twice[0][:60]!r} is in env as well: a variable is either a secret or plain")
+        raise ValueError(f"{twice[0][:60]!r} is also in env: a variable is either secret or plain")
     checked_environment({**wanted.env, **wanted.plain_env})
 
 
@@ -89,7 +89,7 @@ def _image(problems: list[FieldError], image: str, registry: RegistryWrite) -> s
     if (registry.username is None) != (registry.password is None):
         problems.append(FieldError("registry", "must have both username and password, or neither"))
     if registry.provider is RegistryProvider.LOCAL and registry.username is not None:
-        problems.append(FieldError("registry", "of the provider 'local' takes no username and password"))
+        problems.append(FieldError("registry", "of the provider 'local' takes no username or password"))
     return _try(problems, "image", lambda: complete_image(image, registry.provider))
 
 
@@ -97,7 +97,7 @@ def _refuse_private_registry(image: str, registry: RegistryWrite, settings: Sett
     local = registry.provider is RegistryProvider.LOCAL
     if not local and not is_allowed_by_name(registry_host(image), settings.allowed_registries):
         raise InvalidInputError(
-            f"The registry of {image} is at a private address, which the operator has not allowed.",
+            f"The registry of {image} is at a private address that the operator has not allowed.",
             code="registry_address_not_allowed",
             fields=(FieldError("image", "must be at a public registry"),),
         )
@@ -112,7 +112,7 @@ def largest_cache_gib(settings: Settings) -> int:
 def _check_cache(size_gib: int, settings: Settings) -> None:
     if largest_cache_gib(settings) == 0:
         raise ValueError(
-            "must be left out here: containers of this installation run in a Kubernetes cluster, which keeps no caches"
+            "must be left out: this installation runs containers in a Kubernetes cluster, which keeps no caches"
         )
     if size_gib > settings.largest_cache_gib:
         raise ValueError(f"must have a size_gib of at most {settings.largest_cache_gib}")
@@ -132,7 +132,7 @@ async def _resource_problems(session: AsyncSession, wanted: ContainerCreate) -> 
         message = f"{resources.instance_type[:63]!r} is not an instance type here; see GET /instance-types"
         problems.append(FieldError("resources.instance_type", message))
     elif not instance_type.enabled:
-        message = f"{instance_type.name} is not offered any more; see GET /instance-types"
+        message = f"{instance_type.name} is no longer offered; see GET /instance-types"
         problems.append(FieldError("resources.instance_type", message))
     elif wanted.infrastructure not in (instance_type.infrastructure, "any"):
         message = f"must be '{instance_type.infrastructure}', which {instance_type.name} is, or 'any'"

@@ -111,8 +111,8 @@ def verdict_on_exit(
         # containerd loses the kernel's word about memory now and then when the main process itself is killed.
         return Verdict(
             Reason.EXITED,
-            "The process was killed (signal 9), most often because memory ran out. "
-            "See its last log lines, or choose a larger instance type.",
+            "The process was killed (signal 9), usually because memory ran out. See its last log lines, or "
+            "choose a larger instance type.",
         )
     if exit_code > 128:
         return Verdict(
@@ -165,8 +165,8 @@ def with_doubt_about_cache(verdict: Verdict) -> Verdict:
     if verdict.reason is Reason.OUT_OF_MEMORY:
         return verdict
     doubt = (
-        "Its cache may be damaged: the same settings started from it before. If so, stop the container, delete the cache "
-        "(Settings, or moor caches delete) and start it again."
+        "The same settings started from its cache before, so the cache may be damaged. If so, stop the "
+        "container, delete the cache (Settings, or moor caches delete) and start it again."
     )
     return replace(verdict, message=f"{verdict.message} {doubt}")
 
@@ -218,8 +218,8 @@ def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int, disk_bytes
     if (found := _NO_PROGRAM.search(last_lines[-1]) if last_lines else None) is not None:
         return Verdict(
             Reason.START_COMMAND_NOT_FOUND,
-            "The start command is no program for this machine: it is built for another processor, or it is a script "
-            "without a #! line."
+            "The start command cannot run on this machine: it is built for another processor, or it is a "
+            "script without a #! line."
             if "format" in found[1]
             else "The program that runs the start command was not found in the image. Check the script's first line.",
         )
@@ -242,8 +242,9 @@ def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int, disk_bytes
     if call is not None:
         return Verdict(
             Reason.MISSING_CAPABILITY,
-            f"The process ended with exit code {exit_code} because it may not do what it tried ({call}): containers "
-            "run without special rights. Build the image so that it neither changes owners nor users at its start.",
+            f"The process ended with exit code {exit_code} because it tried something that it may not do "
+            f"({call}). Containers run without special rights. Build the image so that it changes neither "
+            "owners nor users at its start.",
         )
     return None
 
@@ -251,6 +252,5 @@ def _verdict_on_last_lines(last_lines: Sequence[str], exit_code: int, disk_bytes
 def _pids_limit() -> Verdict:
     return Verdict(
         Reason.PIDS_LIMIT,
-        f"It cannot start another process or thread: a container may have {PIDS_LIMIT}. "
-        "Start fewer workers or threads.",
+        f"It has reached the limit of {PIDS_LIMIT} processes and threads. Start fewer workers or threads.",
     )

@@ -11,12 +11,12 @@ from moorage.engines.base import ListeningSocket, ObservedReplica
 from moorage.kit.ids import ReplicaId
 
 NO_CREDIT = Verdict(
-    Reason.INSUFFICIENT_CREDIT, "The credit does not cover an hour of it. Top up, and it starts."
+    Reason.INSUFFICIENT_CREDIT, "The credit does not cover an hour of it. It starts once you top up."
 )
 OVER_LIMIT = Verdict(
     Reason.SPENDING_LIMIT,
-    "The monthly spending limit does not leave room for an hour of it. Raise it under Billing, or with "
-    "`moor billing limits`, and it starts.",
+    "The monthly spending limit leaves no room for an hour of it. It starts once you raise the limit under "
+    "Billing or with `moor billing limits`.",
 )
 ENGINE_SILENT = Verdict(Reason.ENGINE_ERROR, "The container engine does not answer. Trying again.")
 

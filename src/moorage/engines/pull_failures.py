@@ -29,9 +29,10 @@ _PULL_ERRORS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _ADVICE = {
     "image_architecture_mismatch": "The image {image} is not built for this machine's processor.",
-    "disk_full": "The machine has no disk space left to pull {image}; tell the operator.",
-    "image_not_found": "The image {image} is at its registry, but cannot be unpacked: its layers are damaged, or not those "
-    "that its configuration names. Build it anew and push it again.",
+    "disk_full": "The machine has no disk space left to pull {image}. Tell the operator.",
+    "image_not_found": "The image {image} is at its registry but cannot be unpacked: its layers are "
+    "damaged, or are not those that its configuration names. Rebuild it and push it "
+    "again.",
 }
 
 
@@ -39,7 +40,7 @@ def pull_failure(reference: str, message: str) -> ImageError:
     """The engine's own words may quote the image's files: they are for the operator."""
     log.warning("pull_failed", image=reference, error=message)
     return known_pull_failure(reference, message) or ImageError(
-        f"The machine could not take the image {reference}; the operator's log says why. Try again later.",
+        f"The machine could not take the image {reference}. The operator's log says why. Try again later.",
         code="engine_error",
     )
 

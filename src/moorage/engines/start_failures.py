@@ -26,8 +26,8 @@ def start_error(message: str, command: str) -> StartError | None:
         return _of_command("The image names no command to run. Set a start command.")
     if any(phrase in text for phrase in _COMMAND_WRONG_FORMAT):
         return _of_command(
-            f"The start command {command} is no program for this machine: it is built for another "
-            "processor, or it is a script without a #! line."
+            f"The start command {command} cannot run on this machine: it is built for another processor, or "
+            "it is a script without a #! line."
         )
     if any(phrase in text for phrase in _GPU_REQUIREMENT):
         return StartError(
@@ -39,12 +39,12 @@ def start_error(message: str, command: str) -> StartError | None:
     about_command = any(phrase in text for phrase in _ABOUT_COMMAND)
     if about_command and any(phrase in text for phrase in _COMMAND_MISSING):
         return _of_command(
-            f"The start command {command} was not found in the image. "
-            "Check its spelling, or give its full path inside the image."
+            f"The start command {command} was not found in the image. Check its spelling, or give its full "
+            "path in the image."
         )
     if about_command and any(phrase in text for phrase in _COMMAND_REFUSED):
         return _of_command(
-            f"The start command {command} may not be executed. Make the file executable (chmod +x) in the image."
+            f"The start command {command} is not executable. Make the file executable (chmod +x) in the image."
         )
     return None
 

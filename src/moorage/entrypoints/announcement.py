@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LATE_AFTER_S = 120.0
 ASK_EVERY_S = 0.1
-CTRL_C = "Ctrl-C stops Moorage; users' containers keep running, and their endpoints answer again at the next start."
+CTRL_C = "Ctrl-C stops Moorage. Users' containers keep running, and their endpoints answer again at the next start."
 Say = Callable[[str], None]
 
 
@@ -38,8 +38,8 @@ async def announce(
         while missing := await _missing(client):
             if late_at_s is not None and system_clock.monotonic() >= late_at_s:
                 say(
-                    f"Not ready after {late_after_s:.0f} s: {missing}. Moorage goes on trying. "
-                    f"The logs are in {settings.log_dir}."
+                    f"Not ready after {late_after_s:.0f} s: {missing}. Moorage keeps trying. Its logs are in "
+                    f"{settings.log_dir}."
                 )
                 late_at_s = None
             await asyncio.sleep(ASK_EVERY_S)
@@ -48,7 +48,7 @@ async def announce(
         say("\n".join(("", *gpus)))
     say(_how_to_use(settings, link) + last_words)
     if wrong:
-        say("\nNot all is well (`moor status` says more):\n" + "\n".join(f"  {line}" for line in wrong))
+        say("\nSomething is wrong (`moor status` shows more):\n" + "\n".join(f"  {line}" for line in wrong))
 
 
 def missing_parts(status: dict[str, Any]) -> list[str]:
@@ -78,7 +78,7 @@ def operator_client(settings: Settings) -> httpx.AsyncClient:
     )
 
 
-_NO_MAIL_SERVER = "No mail server is set up (MOORAGE_SMTP_HOST): codes and invitations are in the console, Operator area, Outbox.\n"
+_NO_MAIL_SERVER = "No mail server is set up (MOORAGE_SMTP_HOST). Find codes and invitations in the console under Operator, Outbox.\n"
 
 
 async def _missing(client: httpx.AsyncClient) -> str:

@@ -91,8 +91,8 @@ async def restore(settings: Settings, file: Path) -> None:
         await connection.close()
     if tables:
         raise SetupError(
-            "The database has tables already, and a restore would mix with them. "
-            "Restore into a new one: an empty MOORAGE_HOME, or MOORAGE_DATABASE_DSN of an empty database."
+            "The database is not empty. Restore into a new one: use an empty MOORAGE_HOME, or set "
+            "MOORAGE_DATABASE_DSN to an empty database."
         )
     await _run(
         settings,

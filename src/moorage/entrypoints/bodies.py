@@ -106,12 +106,12 @@ class BodyMiddleware:
                     if not message.get("more_body", False):
                         return b"".join(parts)
                     if self._waiting_bytes[address] > MOST_WAITING_BYTES_PER_ADDRESS:
-                        detail = (
-                            "Too much is being sent from your address at once. Send it again in a moment."
-                        )
+                        detail = "Your address sends too much at once. Send the request again in a moment."
                         raise _Refusal(HTTPStatus.TOO_MANY_REQUESTS, "too_many_bodies", detail)
         except TimeoutError as exc:
-            detail = f"The body did not arrive within {self._send_within_s:g} seconds. Send it again."
+            detail = (
+                f"The body did not arrive within {self._send_within_s:g} seconds. Send the request again."
+            )
             raise _Refusal(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", detail) from exc
         finally:
             self._waiting_bytes[address] -= size_bytes
@@ -155,7 +155,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_large(most_bytes: int) -> _Refusal:
-    detail = f"The body is larger than the {most_bytes} bytes that this path takes."
+    detail = f"The body is larger than this path's limit of {most_bytes} bytes."
     return _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", detail)
 
 

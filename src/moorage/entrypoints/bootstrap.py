@@ -81,12 +81,12 @@ def operator_key_of(settings: Settings) -> str:
             key = settings.operator_key_file.read_text().strip()
         except OSError as exc:
             raise SettingsError(
-                f'The operator\'s key cannot be read from {where} ({exc.strerror}), and with keys = "mounted" none is made. Mount it '
-                "there, name its file with MOORAGE_OPERATOR_KEY_PATH, or give it as MOORAGE_OPERATOR_KEY. "
-                "`moor new-keys FOLDER` makes one."
+                f'Cannot read the operator\'s key from {where} ({exc.strerror}). With keys = "mounted", Moorage does not create one. '
+                "Mount the key there, name its file with MOORAGE_OPERATOR_KEY_PATH, or set MOORAGE_OPERATOR_KEY. "
+                "`moor new-keys FOLDER` creates one."
             ) from exc
     if not is_well_formed(key, OPERATOR_KEY_PREFIX):
-        raise SettingsError(f"{where} is not an operator's key. `moor new-keys FOLDER` makes one.")
+        raise SettingsError(f"{where} is not an operator's key. `moor new-keys FOLDER` creates one.")
     return key
 
 
@@ -95,7 +95,7 @@ def make_keys(folder: Path) -> tuple[Path, Path]:
     for file in files:
         if file.exists():
             raise SettingsError(
-                f"{file} exists already, and what was sealed with it could not be read without it."
+                f"{file} exists already. Without it, secrets sealed with it could not be read."
             )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     load_or_create_keyring(files[0])

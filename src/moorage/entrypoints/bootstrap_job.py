@@ -58,7 +58,7 @@ async def wait_for_database(dsn: str, wait_s: float, say: Say) -> None:
         try:
             connection = await connect(dsn, timeout=min(10.0, max(1.0, wait_s)))
         except REFUSED as exc:
-            raise SetupError(f"The database refuses us: {exc}.") from exc
+            raise SetupError(f"The database refused the connection: {exc}.") from exc
         except (OSError, TimeoutError, asyncpg.PostgresError) as exc:
             if system_clock.monotonic() >= deadline:
                 raise SetupError(

@@ -50,7 +50,7 @@ async def decide(
         return _sign_in_first(code)
     sent = form.get("csrf", [""])[0]
     if not equal(sent.encode(), csrf_token(session_cookie(request, settings)).encode()):
-        return page("That did not come from this page", "<p>Open the link again.</p>", 403)
+        return page("This request did not come from this page", "<p>Open the link again.</p>", 403)
     approved = form.get("approve") == ["yes"]
     try:
         await service.decide(session, code, person.user_id, approved)

@@ -22,7 +22,7 @@ from moorage.outbound.pulls.proxy import PullProxy
 
 CLUSTER = "kubernetes"
 """The name of the cluster's engine."""
-UNTRIED = "nobody has tried whether this cluster's network enforces NetworkPolicies"
+UNTRIED = "nobody has tested whether this cluster's network enforces NetworkPolicies"
 
 
 async def engines_from(
@@ -34,7 +34,7 @@ async def engines_from(
         engines[CLUSTER] = kubernetes_engine(settings, settings.kubernetes, installation_id, pulls, doors)
     elif settings.docker_host is None:
         raise SettingsError(
-            "The controller needs MOORAGE_DOCKER_HOST; `moor up` finds or starts an engine by itself."
+            "The controller needs MOORAGE_DOCKER_HOST. Only `moor up` finds or starts an engine by itself."
         )
     if settings.docker_host is not None:
         docker = docker_engine(settings, settings.docker_host, installation_id, pulls)

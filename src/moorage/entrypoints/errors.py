@@ -80,7 +80,7 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
         codes = {404: "not_found", 405: "method_not_allowed"}
         detail = {
             404: "There is nothing at this path.",
-            405: "This path does not take that method.",
+            405: "This path does not accept that method.",
         }
         answer = problem(
             request, status, codes.get(status, "http_error"), detail.get(status, str(error.detail))
@@ -108,15 +108,19 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
     @app.exception_handler(DatabaseAwayError)
     async def database_away(request: Request, error: Exception) -> Response:
         log.warning("database_away", error=str(error)[:200], request_id=_request_id(request))
-        undecided = "" if request.method in SAFE_METHODS else " Look first whether it was carried out."
-        message = f"The service cannot reach its database. Send it again in a few seconds.{undecided}"
+        undecided = (
+            "" if request.method in SAFE_METHODS else " First check whether the request was carried out."
+        )
+        message = (
+            f"The service cannot reach its database. Send the request again in a few seconds.{undecided}"
+        )
         return refusal(request, UnavailableError(message))
 
     @app.exception_handler(PoolTimeoutError)
     async def no_connection(request: Request, error: PoolTimeoutError) -> Response:
         log.warning("database_pool_exhausted", request_id=_request_id(request))
         return await expected(
-            request, UnavailableError("The service is very busy. Send it again later.", code="busy")
+            request, UnavailableError("The service is very busy. Send the request again later.", code="busy")
         )
 
     @app.exception_handler(Exception)
@@ -125,7 +129,9 @@ def install_error_handlers(app: FastAPI, support_contact: str) -> None:
 
     def unexpected_answer(request: Request, error: Exception) -> Response:
         log.error("request_failed", path=request.url.path, request_id=_request_id(request), exc_info=error)
-        detail = f"Something went wrong on our side. If it stays, tell {support_contact} the request id."
+        detail = (
+            f"Something went wrong on our side. If it happens again, tell {support_contact} the request id."
+        )
         return problem(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", detail)
 
 

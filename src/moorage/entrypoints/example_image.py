@@ -53,7 +53,9 @@ async def ensure_example_image(
         if debian_rootfs.is_debian_like():
             await _import_rootfs(engine, sources_dir, cache_dir, fingerprint, progress)
         else:
-            progress("No apt here: the engine builds examples/chat/Dockerfile, which needs a registry")
+            progress(
+                "There is no apt here, so the engine builds examples/chat/Dockerfile, which needs a registry"
+            )
             await _build_dockerfile(engine, sources_dir, fingerprint)
         if await _fingerprint_in_engine(engine) != fingerprint:
             raise SetupError(f"the engine at {docker_host} took {EXAMPLE_IMAGE} but does not show it")

@@ -141,17 +141,17 @@ async def new_sign_in_link(settings: Settings) -> str:
 def settings_for(isolation: NetworkIsolation, say: Say, *, required: bool) -> dict[str, str]:
     """Where containers cannot be kept apart, strangers must not bring theirs: sign-up is closed, and said to be."""
     for weakness in isolation.weaknesses:
-        say(f"Take note: {weakness}. Health shows it too.")
+        say(f"Note: {weakness}. Health shows it too.")
     if isolation.isolated:
         return {}
     say(
-        f"Containers cannot be kept apart on this machine ({isolation.reason}): they could reach each other and this "
-        "machine. Sign-up is closed"
+        f"This machine cannot keep containers apart ({isolation.reason}): they could reach each other and "
+        "this machine. Sign-up is closed"
         + (
-            ", and nothing new starts. Install iptables and run Moorage as root; or, if this machine is yours alone, "
-            "set MOORAGE_ISOLATION=waived."
+            ", and no new container starts. Install iptables and run Moorage as root. If only you use this "
+            "machine, you can set MOORAGE_ISOLATION=waived instead."
             if required
-            else "; containers start all the same, because MOORAGE_ISOLATION is waived."
+            else ". Containers start anyway, because MOORAGE_ISOLATION is waived."
         )
     )
     return {"MOORAGE_SIGN_UP": "closed"}

@@ -102,13 +102,13 @@ async def restore_everything(settings: Settings, file: Path, key_file: Path) -> 
 def _recipient(settings: Settings) -> "pyrage.x25519.Recipient":
     if settings.backup_recipient is None:
         raise SettingsError(
-            "A backup of everything is encrypted, and backup_recipient names no recovery key. `moor install` makes one and sets "
-            "it. `moor backup FILE` writes the database alone, not encrypted."
+            "A full backup is encrypted, but backup_recipient names no recovery key. `moor install` creates "
+            "one and sets it. `moor backup FILE` writes only the database, without encryption."
         )
     try:
         return pyrage.x25519.Recipient.from_str(settings.backup_recipient)
     except pyrage.RecipientError as exc:
-        raise SettingsError(f"backup_recipient is no public half of a recovery key: {exc}.") from exc
+        raise SettingsError(f"backup_recipient is not the public half of a recovery key: {exc}.") from exc
 
 
 def _sources(settings: Settings, room: Path) -> Mapping[str, bytes | Path]:
@@ -122,8 +122,8 @@ def _sources(settings: Settings, room: Path) -> Mapping[str, bytes | Path]:
         sources[_KEYS] = settings.secret_keys.get_secret_value().encode()
     if _KEYS not in sources:
         raise SetupError(
-            f"There is no {settings.key_file}, and without it a backup's secrets could not be read. Start Moorage once, or name the "
-            "file with secret_keys_path."
+            f"There is no {settings.key_file}, and without it nobody could read a backup's secrets. Start "
+            "Moorage once, or name the file with secret_keys_path."
         )
     if config is not None:
         sources[_SETTINGS] = config.read_bytes()
@@ -172,8 +172,8 @@ def _open(file: Path, identity: "pyrage.x25519.Identity", room: Path) -> None:
             )
     except (pyrage.DecryptError, OSError, tarfile.TarError) as exc:
         raise SetupError(
-            f"{file} cannot be read with this recovery key: {exc}. It belongs to another key, or the file is damaged or cut off. "
-            "Nothing was changed."
+            f"{file} cannot be read with this recovery key: {exc}. The backup belongs to another key, or the "
+            "file is damaged or incomplete. Nothing was changed."
         ) from exc
     if not (room / _DUMP).is_file():
         raise SetupError(f"{file} holds no database. Nothing was changed.")
@@ -184,7 +184,7 @@ def _unpack(out_of: IO[bytes], room: Path) -> None:
         for entry in archive:
             content = archive.extractfile(entry)
             if entry.name not in _MEMBERS or content is None:
-                raise tarfile.ReadError(f"{entry.name!r} does not belong into a backup")
+                raise tarfile.ReadError(f"{entry.name!r} does not belong in a backup")
             if entry.name != _DUMP and entry.size > _LARGEST_MEMBER_BYTES:
                 raise tarfile.ReadError(f"{entry.name} is too large")
             descriptor = os.open(room / entry.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -228,12 +228,12 @@ def _identity(key_file: Path) -> "pyrage.x25519.Identity":
     keys = [line for line in lines if line and not line.startswith("#")]
     if len(keys) != 1:
         raise SettingsError(
-            f"{key_file} is no recovery key: it needs one line that begins with AGE-SECRET-KEY-."
+            f"{key_file} is not a recovery key: it needs one line that begins with AGE-SECRET-KEY-."
         )
     try:
         return pyrage.x25519.Identity.from_str(keys[0])
     except pyrage.IdentityError as exc:
-        raise SettingsError(f"{key_file} is no recovery key: {exc}.") from exc
+        raise SettingsError(f"{key_file} is not a recovery key: {exc}.") from exc
 
 
 def _targets(settings: Settings) -> Mapping[str, Path]:
@@ -251,8 +251,8 @@ def _refuse_other_keys(room: Path, targets: Mapping[str, Path]) -> None:
         here, restored = target, room / name
         if here.exists() and restored.exists() and here.read_bytes() != restored.read_bytes():
             raise SetupError(
-                f"{here} differs from the one in the backup: this data folder belongs to another installation. Restore into an "
-                "empty MOORAGE_HOME. Nothing was changed."
+                f"{here} differs from the one in the backup, so this data folder belongs to another "
+                "installation. Restore into an empty MOORAGE_HOME. Nothing was changed."
             )
 
 
@@ -282,7 +282,7 @@ def _only_one(settings: Settings) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise SetupError("Another backup is being written. Wait for its end.") from exc
+            raise SetupError("Another backup is being written. Wait until it ends.") from exc
         yield
 
 
@@ -291,7 +291,7 @@ def _make_private_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise SetupError(
-            f"Cannot make the folder {folder} for backups: {exc.strerror}. See backup_folder."
+            f"Cannot create the backup folder {folder}: {exc.strerror}. See backup_folder."
         ) from exc
 
 

@@ -44,8 +44,8 @@ class InstallationStatus(BaseModel):
 
 @root_router.get("/healthz", summary="Check that the API process answers")
 async def healthz() -> Alive:
-    """Answers 200 as soon as the process runs. It asks nothing else: use `/readyz` to learn whether it can
-    serve."""
+    """Answers 200 as soon as the process runs, and checks nothing else. To learn whether it can serve, use
+    `/readyz`."""
     return Alive()
 
 
@@ -67,8 +67,7 @@ async def readyz(request: Request, response: Response, database: TheDatabase) ->
 
 @operator_router.get("/operator/status", summary="Get the status of the installation")
 async def operator_status(_: TheOperator, session: TheSession) -> InstallationStatus:
-    """Returns the version, the reconcilers, gateways and machines, and how many containers are in which
-    state."""
+    """Returns the version, the reconcilers, gateways and machines, and the number of containers in each state."""
     return InstallationStatus(
         version=version("moorage"),
         reconcilers=await reconciler_statuses(session),

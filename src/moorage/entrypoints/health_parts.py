@@ -118,21 +118,21 @@ def reconciler_parts(
 
 def _reconciler(name: str, status: ReconcilerStatus | None, now: datetime) -> Part:
     title = f"reconciler {name}"
-    restart = "Look at the controller's log; `moor up` starts a controller that has ended."
+    restart = "Check the controller's log. `moor up` restarts a controller that ended."
     if status is None:
-        return Part(title, State.FAILING, "Has never run.", None, restart)
+        return Part(title, State.FAILING, "It has never run.", None, restart)
     if now - status.last_run_at > SILENT_AFTER:
         return Part(title, State.FAILING, "Does not run.", status.last_run_at, restart)
     if status.last_error is not None:
         fix = (
-            "Which side is right is for a person to say: compare the account with its transactions before anything else."
+            "A person must decide which side is right. First compare the account with its transactions."
             if name == "ledger"
-            else "It tries again by itself; the controller's log has the whole error."
+            else "It tries again by itself. The controller's log has the full error."
         )
         return Part(title, State.FAILING, status.last_error, status.last_success_at, fix)
     if status.objects_failing:
         message = f"Runs; the last pass failed for {status.objects_failing} object(s)."
-        fix = "They are tried again by themselves; the controller's log names them (`reconcile_failed`)."
+        fix = "It tries them again by itself. The controller's log names them (`reconcile_failed`)."
         return Part(title, State.WARNING, message, status.last_run_at, fix)
     return Part(title, State.OK, f"Runs at {status.holder}.", status.last_run_at)
 
@@ -142,8 +142,8 @@ def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
         start = "Start one: `moor up`, or the role `gateway`."
         return [Part("gateway", State.FAILING, "No gateway has ever reported.", None, start)]
     fix = (
-        "Containers still serve through what HAProxy knows. Look at that gateway's log and start its agent again; "
-        "if it is gone for good, `moor operator forget-gateway` ends the waiting for it."
+        "Containers still serve with the routes that HAProxy has. Check that gateway's log and restart its "
+        "agent. If it is gone for good, run `moor operator forget-gateway` so that nothing waits for it."
     )
     return [
         Part(f"gateway {one.id}", State.OK, f"Reports; {one.servers} replica(s).", one.seen_at)
@@ -164,16 +164,16 @@ def machine_parts(
     for machine, age_s in sorted(seen_s_ago.items()):
         title, age = f"engine {machine.node}", timedelta(seconds=age_s)
         if machine.engine in lost:
-            message = "The machine is lost. What ran there is replaced elsewhere, where there is room."
+            message = "The machine is lost. Its replicas are replaced on other machines that have room."
             fix = (
-                "Look there: `moor-node check` and `journalctl -u moorage-tunnel -u moorage-node`. If it is gone for good: "
-                f"`moor machines remove {machine.node}`."
+                "Run on that machine: `moor-node check` and `journalctl -u moorage-tunnel -u moorage-node`. "
+                f"If it is gone for good: `moor machines remove {machine.node}`."
             )
             parts.append(Part(title, State.FAILING, message, now - age, fix))
         elif age > MACHINE_SILENT_AFTER:
             fix = (
-                "Its replicas go on, but nothing can be started or stopped. Check on that machine that the engine answers "
-                "(`docker info`)."
+                "Its replicas keep running, but none can be started or stopped. Check on that machine that "
+                "the engine answers (`docker info`)."
             )
             parts.append(Part(title, State.FAILING, "The engine does not answer.", now - age, fix))
         else:
@@ -186,7 +186,7 @@ def tunnel_parts(tunnel: Tunnel) -> list[Part]:
     if tunnel.state is TunnelState.NOT_NEEDED:
         return []
     state = {TunnelState.OPEN: State.OK, TunnelState.OPENING: State.WARNING}.get(tunnel.state, State.FAILING)
-    fix = None if state is State.OK else "Until it is open, no machine can join, and none is reached."
+    fix = None if state is State.OK else "Until it is open, no machine can join, and Moorage reaches none."
     return [Part("tunnel", state, tunnel.message, None, fix)]
 
 
@@ -196,11 +196,12 @@ def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
         Part(
             f"replicas on {one.node}",
             State.FAILING,
-            f"{one.missing} of {one.expected} are missing from the engine at once; they are replaced at "
+            f"{one.missing} of {one.expected} disappeared from the engine at once. They are replaced at "
             f"{one.since + timedelta(seconds=wait_s):%H:%M:%S} UTC.",
             one.since,
-            f"If they are gone for good (the engine was wiped, or they were removed by hand), say so: "
-            f"`moor operator replicas-gone {one.node}`. Otherwise check the engine: `docker ps` should show them.",
+            "If they are gone for good (the engine was wiped, or somebody removed them), run "
+            f"`moor operator replicas-gone {one.node}`. Otherwise check the engine: `docker ps` should show "
+            "them.",
         )
         for one in doubts
     ]
@@ -209,9 +210,9 @@ def doubt_parts(doubts: Sequence[Doubt], wait_s: int) -> list[Part]:
 def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
     """Whether each machine keeps containers apart, as its engine last found it."""
     fix = (
-        "What runs goes on; nothing new starts there. Install iptables, run Moorage as root, and look for what "
-        "reloads the machine's firewall; it is checked every 15 s. For a machine that is yours alone: "
-        "MOORAGE_ISOLATION=waived."
+        "Running replicas continue, but no new one starts there. Install iptables, run Moorage as root, and "
+        "find out what reloads the machine's firewall. Moorage checks every 15 s. If only you use the "
+        "machine, you can set MOORAGE_ISOLATION=waived."
     )
     parts = []
     for node in nodes:
@@ -230,8 +231,8 @@ def isolation_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
 
 
 def _wrong_clock(node: NodeCapacity) -> Part:
-    message = f"Nothing new starts there, and log lines from there are not taken: {node.closed_because}."
-    fix = "Set that machine's clock, and have it set from then on: `timedatectl set-ntp true`."
+    message = f"No replica starts there, and its log lines are not stored: {node.closed_because}."
+    fix = "Set that machine's clock and keep it synchronized: `timedatectl set-ntp true`."
     return Part(f"clock {node.name}", State.FAILING, message, None, fix)
 
 
@@ -244,7 +245,7 @@ def host_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
             state = State.FAILING if finding.broken else State.WARNING
             parts.append(Part(title, state, finding.message, None, f"On that machine: {finding.command}"))
         if node.gpus and not node.findings:
-            parts.append(Part(title, State.OK, handover_sentence(node) or "Nothing is wrong with it."))
+            parts.append(Part(title, State.OK, handover_sentence(node) or "It has no faults."))
     return parts
 
 
@@ -254,15 +255,17 @@ def queue_part(name: str, queue: Queue, now: datetime, what_to_do: str) -> Part:
     if queue.oldest_at is None or now - queue.oldest_at <= QUEUE_LATE_AFTER:
         return Part(title, State.OK, f"{waiting}.")
     last = f"; the last error: {queue.last_error}" if queue.last_error else ""
-    return Part(title, State.WARNING, f"{waiting}, the oldest for long{last}.", queue.oldest_at, what_to_do)
+    return Part(
+        title, State.WARNING, f"{waiting}, the oldest for a long time{last}.", queue.oldest_at, what_to_do
+    )
 
 
 def disk_part(disk: Disk) -> Part:
     share = disk.free_bytes / disk.total_bytes if disk.total_bytes else 0.0
     message = f"{disk.free_bytes / 2**30:.1f} GiB ({share:.0%}) free at {disk.path}."
     fix = (
-        "Make room: shorten log_retention_days or log_bytes_per_container, remove images that nobody uses, or "
-        "enlarge the disk. A full disk stops the database."
+        "Make room: reduce log_retention_days or log_bytes_per_container, remove unused images, or enlarge "
+        "the disk. A full disk stops the database."
     )
     if share < DISK_FULL:
         return Part("disk", State.FAILING, message, None, fix)
@@ -273,10 +276,12 @@ def disk_part(disk: Disk) -> Part:
 
 def log_files_part(files: LogFiles, max_bytes: int) -> Part:
     """Of Moorage's own parts; what containers print is in the database."""
-    limit = f"each ends at {max_bytes / 2**20:.0f} MiB and is kept once (log_file_bytes)"
+    limit = f"each grows to {max_bytes / 2**20:.0f} MiB and is then kept once (log_file_bytes)"
     message = f"{files.bytes / 2**20:.1f} MiB in {files.files} file(s); {limit}."
     if files.largest_bytes > 2 * max_bytes:
-        fix = "Nobody ends them: `moor up` and the gateway do. Look whether they run and can write there."
+        fix = (
+            "Nothing rotates them. `moor up` and the gateway should; check that they run and can write there."
+        )
         return Part("log files", State.WARNING, message, None, fix)
     return Part("log files", State.OK, message)
 
@@ -284,16 +289,16 @@ def log_files_part(files: LogFiles, max_bytes: int) -> Part:
 def certificate_part(certificate: Certificate, now: datetime) -> Part:
     title, fix = (
         f"certificate {certificate.name}",
-        f"Renew {certificate.path}; a changed file is served at once.",
+        f"Renew {certificate.path}. Moorage serves a changed file at once.",
     )
     end = certificate.not_after
     if certificate.trouble is not None:
-        fix = "Its names must lead to this machine, and TCP port 80 be open to everybody. It is tried again every quarter of an hour."
-        message = f"The authority gave no new one: {certificate.trouble}"
+        fix = "Its names must lead to this machine, and TCP port 80 must be open to everybody. Moorage tries again every quarter of an hour."
+        message = f"The authority did not issue a new certificate: {certificate.trouble}"
         is_urgent = certificate.is_first or certificate.ends_soon(now)
         return Part(title, State.FAILING if is_urgent else State.WARNING, message, end, fix)
     if certificate.is_first:
-        message = "The authority was asked for it and has not answered yet; until then browsers warn."
+        message = "Moorage has asked the authority for it and waits for the answer. Until then browsers warn."
         return Part(title, State.WARNING, message, None, "Wait a minute.")
     if end is None:
         return Part(title, State.FAILING, f"{certificate.path} cannot be read.", None, fix)
@@ -306,9 +311,9 @@ def certificate_part(certificate: Certificate, now: datetime) -> Part:
 
 
 def backup_part(last_at: datetime | None, now: datetime) -> Part:
-    fix = "Run `moor backup FILE` every day, and keep `secret-keys` of the data folder apart from it."
+    fix = "Run `moor backup FILE` every day, and keep `secret-keys` of the data folder in another place."
     if last_at is None:
-        return Part("backup", State.UNKNOWN, "No `moor backup` was run here yet.", None, fix)
+        return Part("backup", State.UNKNOWN, "`moor backup` has never run here.", None, fix)
     if now - last_at > BACKUP_OLD_AFTER:
         return Part(
             "backup", State.WARNING, f"The last one is {(now - last_at).days} days old.", last_at, fix

@@ -69,7 +69,7 @@ def _show(session: Session, host: GpuHost, findings: tuple[HostFinding, ...]) ->
         output.line(finding.message, style="red" if finding.broken else "yellow")
         output.line(f"  {finding.command}")
     if not findings:
-        output.line("Nothing is wrong with this machine.", style="green")
+        output.line("This machine has no faults.", style="green")
 
 
 def _memory(device: GpuDevice) -> str:

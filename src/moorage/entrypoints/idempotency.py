@@ -117,7 +117,7 @@ async def _claimed(database: Database, clock: Clock, attempt: Attempt, fingerpri
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
     if earlier is not None and earlier.fingerprint != fingerprint:
         raise InvalidInputError(
-            "This Idempotency-Key was used for another request. Take a new one for each thing you ask for.",
+            "This Idempotency-Key was used for another request. Use a new key for each request.",
             code="idempotency_key_reused",
         )
     if earlier is not None and earlier.forgotten:
@@ -176,10 +176,10 @@ def _context(attempt: Attempt) -> str:
 def _in_use(earlier: Earlier) -> ConflictError:
     if earlier.committed:
         return ConflictError(
-            "The request with this Idempotency-Key was carried out, but its answer is lost. Look at what is there.",
+            "The request with this Idempotency-Key was carried out, but its answer is lost. Check what it made.",
             code="idempotency_answer_lost",
         )
     return ConflictError(
-        "The request with this Idempotency-Key is still at work. Ask again in a moment.",
+        "The request with this Idempotency-Key is still under way. Ask again in a moment.",
         code="idempotency_key_in_use",
     )

@@ -16,12 +16,12 @@ API_REQUEST_SECONDS = Metric(
     ("le",),
 )
 RECONCILER_AGE = Metric(
-    "moorage_reconciler_age_seconds", "gauge", "Since a reconciler last ran.", ("reconciler",)
+    "moorage_reconciler_age_seconds", "gauge", "Time since a reconciler last ran.", ("reconciler",)
 )
 RECONCILER_FAILURES = Metric(
     "moorage_reconciler_failures",
     "gauge",
-    "Rounds of a reconciler that failed one after another.",
+    "Consecutive failed rounds of a reconciler.",
     ("reconciler",),
 )
 RECONCILER_OBJECTS_FAILING = Metric(
@@ -30,14 +30,14 @@ RECONCILER_OBJECTS_FAILING = Metric(
 CONTAINERS_ASLEEP = Metric(
     "moorage_containers_asleep",
     "gauge",
-    "Containers that sleep, and those that were woken and do not serve yet.",
+    "Containers that sleep, and containers that were woken but do not serve yet.",
     ("is",),
 )
-LEASE_LEFT = Metric("moorage_lease_left_seconds", "gauge", "How long a lease is still held.", ("lease",))
+LEASE_LEFT = Metric("moorage_lease_left_seconds", "gauge", "Time until a lease ends.", ("lease",))
 LOOP_STALLS = Metric(
     "moorage_loop_stalls_total",
     "counter",
-    "Times that an event loop computed for more than 50 ms at a stretch.",
+    "Number of times that an event loop was blocked for more than 50 ms.",
     ("role", "host"),
 )
 LOOP_STALL_LONGEST = Metric(
@@ -46,7 +46,7 @@ LOOP_STALL_LONGEST = Metric(
     "Processor time of the longest of them, and where it was.",
     ("role", "host", "where"),
 )
-WAITING = Metric("moorage_waiting", "gauge", "What is due and not done yet.", ("queue",))
+WAITING = Metric("moorage_waiting", "gauge", "Work that is due and not done yet.", ("queue",))
 CONTAINERS = Metric("moorage_containers", "gauge", "Containers by state.", ("state",))
 REPLICAS = Metric("moorage_replicas", "gauge", "Replicas by state.", ("state",))
 GATEWAY_ALIVE = Metric("moorage_gateway_alive", "gauge", "Whether a gateway reports.", ("gateway",))
@@ -55,7 +55,7 @@ GATEWAY_IN_FLIGHT = Metric("moorage_gateway_in_flight", "gauge", "Requests at a 
 NODE_READY = Metric(
     "moorage_node_ready",
     "gauge",
-    "Whether a machine answers. Noted where there is another that could take its place.",
+    "Whether a machine answers. Recorded only where another machine could take its place.",
     ("node",),
 )
 NODE_CPU = Metric("moorage_node_cpu_millis", "gauge", "What a machine has.", ("node",))

@@ -48,12 +48,12 @@ async def migrate_installation(
         if serves_this(oldest):
             return False
         raise SetupError(
-            f"The database's tables are of version {before}, newer than this version of Moorage, which has {EXPECTED_VERSION}. "
-            "Nothing was changed."
+            f"The database's tables have version {before}, which is newer than the {EXPECTED_VERSION} of "
+            "this version of Moorage. Nothing was changed."
         )
     if before is not None and dump_first:
         file = settings.home / DUMPS / f"before-{before}-{system_clock.now():%Y%m%dT%H%M%SZ}.dump"
-        say(f"The database is of an earlier version; writing it to {file} before it is changed …")
+        say(f"The database is of an earlier version. Writing it to {file} before changing it …")
         await _dump(settings, file)
     await migrate(dsn)
     return True
@@ -65,7 +65,7 @@ async def _dump(settings: Settings, file: Path) -> None:
         await dump(settings, file)
     except SetupError as exc:
         raise SetupError(
-            f"{exc.message} Nothing was changed. Make room or a dump of your own, then run `moor migrate --without-dump`."
+            f"{exc.message} Nothing was changed. Make room, or dump the database yourself, then run `moor migrate --without-dump`."
         ) from exc
     await asyncio.to_thread(remove_old_dumps, file.parent)
 
@@ -108,8 +108,9 @@ async def migrate(
                     raise
                 if not left:
                     raise SetupError(
-                        "A table could not be changed: somebody has been using it all the time, perhaps a backup or a session of your own "
-                        "(`SELECT pid, query FROM pg_stat_activity`). Nothing was changed; run this again when it has ended."
+                        "A table could not be changed because it was in constant use, perhaps by a backup "
+                        "or a session of your own (`SELECT pid, query FROM pg_stat_activity`). Nothing was "
+                        "changed. Run this again once that has ended."
                     ) from exc
             await system_clock.sleep(_PAUSE_S)
     finally:

@@ -57,7 +57,7 @@ def serve(
     role: Annotated[str, typer.Option(help="api, controller or gateway")],
     exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
     in_container: Annotated[
-        bool, typer.Option("--in-container", help="As the first process of a gateway's container.")
+        bool, typer.Option("--in-container", help="Run as the first process of a gateway's container.")
     ] = False,
 ) -> None:
     """Run one role in this process."""
@@ -81,7 +81,8 @@ def migrate(
         bool, typer.Option("--without-dump", help="Do not write the database to a file first.")
     ] = False,
 ) -> None:
-    """Bring the database to this version's tables. One of an earlier version is first written to the data folder."""
+    """Bring the database to this version's tables. Dumps a database of an earlier version to the data folder
+    first."""
     from moorage.entrypoints.migrate import migrate_installation
 
     asyncio.run(migrate_installation(load_settings(), _say, dump_first=not without_dump))
@@ -96,10 +97,13 @@ def bootstrap(
     ] = False,
     accept_keys: Annotated[
         bool,
-        typer.Option("--accept-keys", help="Go on with other secret keys; what was sealed stays sealed."),
+        typer.Option(
+            "--accept-keys",
+            help="Continue with other secret keys. Secrets sealed with the old ones stay unreadable.",
+        ),
     ] = False,
 ) -> None:
-    """Make a new installation, or bring one to this version, so that every role can start. Safe to repeat."""
+    """Create an installation, or bring one to this version, so that every role can start. Safe to repeat."""
     from moorage.entrypoints.bootstrap_job import bootstrap_installation
 
     job = bootstrap_installation(
@@ -109,8 +113,11 @@ def bootstrap(
 
 
 @app.command("new-keys", rich_help_panel="Run Moorage")
-def new_keys(folder: Annotated[Path, typer.Argument(help="Gets `secret-keys` and `operator-key`.")]) -> None:
-    """Make the keys that copies of one installation share, to be mounted into each. Overwrites none."""
+def new_keys(
+    folder: Annotated[Path, typer.Argument(help="The folder to write `secret-keys` and `operator-key` to.")],
+) -> None:
+    """Create the keys that all copies of an installation share; mount them into each. Existing keys are not
+    overwritten."""
     from moorage.entrypoints.bootstrap import make_keys
 
     for file in make_keys(folder):
@@ -119,33 +126,36 @@ def new_keys(folder: Annotated[Path, typer.Argument(help="Gets `secret-keys` and
 
 @app.command(rich_help_panel="Run Moorage")
 def backup(
-    file: Annotated[Path | None, typer.Argument(help="Where to write the database; must not exist.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to write the database. The file must not exist.")
+    ] = None,
 ) -> None:
-    """Write the database into FILE; or, without one, the database, the keys and the settings, encrypted, into the folder for backups. While
-    everything runs."""
+    """Write the database to FILE. Without FILE, write the database, the keys and the settings, encrypted, to the
+    backup folder. Moorage keeps running."""
     from moorage.entrypoints.backup import backup as run_backup
     from moorage.entrypoints.full_backup import back_up_everything
 
     if file is None:
         written, gone = asyncio.run(back_up_everything(load_settings()))
         for old in gone:
-            _say(f"Removed {old}, which was old.")
-        _say(f"Everything is in {written}, for the recovery key alone.")
+            _say(f"Removed the old backup {old}.")
+        _say(f"Wrote everything to {written}. Only the recovery key opens it.")
         return
     if file.exists():
         raise SettingsError(f"{file} exists already. Name another file.")
     asyncio.run(run_backup(load_settings(), file))
-    _say(f"The database is in {file}. Keep `secret-keys` of the data folder as well.")
+    _say(f"Wrote the database to {file}. Keep `secret-keys` of the data folder as well.")
 
 
 @app.command(rich_help_panel="Run Moorage")
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `moor backup` wrote.", exists=True)],
     key: Annotated[
-        Path | None, typer.Option(help="The file of the recovery key, for an encrypted backup.", exists=True)
+        Path | None,
+        typer.Option(help="The file with the recovery key, for an encrypted backup.", exists=True),
     ] = None,
 ) -> None:
-    """Read such a file into a database that is empty, and bring it to this version's tables."""
+    """Restore a backup into an empty database, and bring it to this version's tables."""
     from moorage.entrypoints.backup import restore as run_restore
     from moorage.entrypoints.full_backup import is_full_backup, restore_everything
     from moorage.entrypoints.migrate import migrate as run_migrate
@@ -159,7 +169,7 @@ def restore(
             raise SettingsError(f"{file} is encrypted. Name the file of the recovery key with --key.")
         else:
             for target in await restore_everything(settings, file, key):
-                _say(f"Put back {target}.")
+                _say(f"Restored {target}.")
         await run_migrate(database_dsn(settings))
 
     asyncio.run(run())
@@ -168,7 +178,7 @@ def restore(
 
 @app.command(rich_help_panel="Run Moorage")
 def install(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
-    """Make Moorage a service of this machine, or repair what is missing of it. Says first what it will do. As root."""
+    """Make Moorage a service of this machine, or repair the service. Lists its steps first. Needs root."""
     from moorage.entrypoints.service.install import install as run_install
 
     asyncio.run(run_install(_say, _confirmation(yes)))
@@ -178,11 +188,11 @@ def install(yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = Fa
 def uninstall(
     data: Annotated[
         Literal["keep", "remove"],
-        typer.Option(help="What becomes of the data folder, the settings and the backups."),
+        typer.Option(help="Whether to keep or remove the data folder, the settings and the backups."),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Stop the service and take it off this machine. Says first what it will do. As root."""
+    """Stop the service and remove it from this machine. Lists its steps first. Needs root."""
     from moorage.entrypoints.service.install import uninstall as run_uninstall
 
     asyncio.run(run_uninstall(_say, _confirmation(yes), with_data=data == "remove"))
@@ -194,17 +204,20 @@ def upgrade(
         str | None,
         typer.Argument(
             metavar="[VERSION | FILE]",
-            help="A version in /opt/moorage/versions, or the file of a wheel, a Debian package or a bundle; the newest there by default.",
+            help="A version in /opt/moorage/versions, or the file of a wheel, a Debian package or a bundle. Default: the newest version there.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    older: Annotated[bool, typer.Option("--older", help="To a version before the one that runs.")] = False,
+    older: Annotated[
+        bool, typer.Option("--older", help="Allow a version older than the one that runs.")
+    ] = False,
     within: Annotated[
-        float, typer.Option(help="Seconds that each role may take to serve before all goes back.", min=5)
+        float,
+        typer.Option(help="Seconds that each role may take to serve before the upgrade goes back.", min=5),
     ] = 120,
 ) -> None:
-    """Bring the service to another version while endpoints answer, and back by itself if that one does not serve. Says first what it
-    will do. As root."""
+    """Bring the service to another version while endpoints keep answering. If that version does not serve, it goes
+    back by itself. Lists its steps first. Needs root."""
     from moorage.entrypoints.service.places import Installation
     from moorage.entrypoints.service.upgrade.command import run_upgrade
 
@@ -225,10 +238,10 @@ def units() -> None:
 @app.command(hidden=True)
 def ready(
     role: Annotated[str, typer.Option(help="keep, gateway, controller or api")],
-    pid: Annotated[int, typer.Option(help="Of its process.")],
+    pid: Annotated[int, typer.Option(help="The id of its process.")],
     since: Annotated[float, typer.Option(help="When it was asked to start, in seconds since 1970.")],
 ) -> None:
-    """For an upgrade: whether a role of this version serves; else what is missing."""
+    """For an upgrade: say whether a role of this version serves, or what is missing."""
     from moorage.entrypoints.service.readiness import missing_of
 
     missing = asyncio.run(missing_of(load_settings(), role, pid, since))
@@ -250,7 +263,7 @@ def keep() -> None:
 
 @app.command(rich_help_panel="Run Moorage")
 def config() -> None:
-    """Print the effective settings, secrets masked."""
+    """Print the effective settings with secrets masked."""
     typer.echo(json.dumps(masked(load_settings()), indent=2))
 
 

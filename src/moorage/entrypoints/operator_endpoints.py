@@ -31,8 +31,8 @@ async def outbox(
     settings: TheSettings,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[MailRead]:
-    """Lists mails of the last day, newest first: this is how people get their codes while no SMTP server is
-    set up. With one, only the receiver reads them."""
+    """Lists mails of the last day, newest first. While no SMTP server is set up, this is where people's sign-in codes
+    are. With one, only the receiver reads them."""
     if settings.smtp_host is not None:
         raise ConflictError(
             "Mails are sent through the mail server of the settings; the outbox cannot be read.",

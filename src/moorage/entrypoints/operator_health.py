@@ -63,11 +63,11 @@ async def _of_the_database(session: AsyncSession, settings: Settings) -> list[Pa
     now = await database_now(session)
     size = (await watched.sizes_bytes(session))["database"]
     mails = (
-        "Check MOORAGE_SMTP_*; mails are tried again for three days."
+        "Check MOORAGE_SMTP_*. Moorage tries to send mails for three days."
         if settings.smtp_host is not None
-        else "No mail server is set up (MOORAGE_SMTP_HOST); read the mails with `GET /operator/outbox`."
+        else "No mail server is set up (MOORAGE_SMTP_HOST). Read the mails with `GET /operator/outbox`."
     )
-    webhooks = "The receivers do not answer; they are tried for three days. Nothing is wrong here."
+    webhooks = "The receivers do not answer. Moorage tries them for three days. Nothing is wrong here."
     mail_queue = await watched.mail_queue(session) if settings.smtp_host is not None else watched.Queue(0)
     return [
         Part("database", State.OK, f"Answers; {size / 2**30:.2f} GiB."),

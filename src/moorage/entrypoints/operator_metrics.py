@@ -31,8 +31,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(_: TheOperator, request: Request, session: TheSession) -> PlainTextResponse:
-    """Returns the installation's figures in Prometheus' text format. Prometheus sends the operator's key as
-    its Bearer token."""
+    """Returns the installation's figures in Prometheus' text format. Have Prometheus send the operator's key as its
+    Bearer token."""
     counts: ApiCounts = request.app.state.api_counts
     build = names.BUILD_INFO.family([Value(1, {"version": version("moorage")})])
     families = [build, *counts.families(), *await _of_the_database(session)]

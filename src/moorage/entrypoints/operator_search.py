@@ -44,7 +44,7 @@ async def search_installation(
     ],
 ) -> SearchResult:
     """Finds organizations, people, containers and machines by a part of their name or by their id, and a request by
-    its id. Says whose each is, and shows nothing else of it."""
+    its id. Returns only what each is and whose."""
     wanted = text.strip().replace("\x00", "")
     found = [
         Found(kind="organization", id=id_, name=name, organization_id=id_, organization_name=name)

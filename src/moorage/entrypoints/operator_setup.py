@@ -38,7 +38,7 @@ class Setup(BaseModel):
 @router.get("/operator/setup", summary="Get the set-up checklist")
 async def operator_setup(_: TheOperator, database: TheDatabase, settings: TheSettings) -> Setup:
     """Returns what an installation needs before customers can rely on it: mail, payments, sign-in, backup, TLS,
-    isolation, GPUs and machines. What could not be looked at is `unknown`, never `done`."""
+    isolation, GPUs and machines. What Moorage cannot check is `unknown`, never `done`."""
     async with database.reading() as session:
         now = await database_now(session)
         nodes = await list_nodes(session)

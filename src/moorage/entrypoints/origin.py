@@ -23,9 +23,7 @@ class OriginMiddleware:
         if scope["type"] == "http" and scope["method"] not in SAFE_METHODS:
             request = Request(scope)
             if _is_foreign(request):
-                detail = (
-                    "This request was sent by another site. Open the page at this installation's own address."
-                )
+                detail = "Another site sent this request. Open the page at this installation's own address."
                 answer = problem(request, HTTPStatus.FORBIDDEN, "foreign_origin", detail)
                 await answer(scope, receive, send)
                 return

@@ -39,18 +39,16 @@ async def require_expected_schema(session: AsyncSession) -> None:
     cannot read."""
     found = await schema_version(session)
     if found is None:
-        raise OlderSchemaError(
-            "The database has no tables of Moorage yet. Run `moor bootstrap`, which makes them."
-        )
+        raise OlderSchemaError("The database has no Moorage tables yet. Run `moor bootstrap` to create them.")
     if found < EXPECTED_VERSION:
         raise OlderSchemaError(
-            f"The database's tables are of version {found}, and this version of Moorage needs {EXPECTED_VERSION}. Run `moor migrate` "
-            "with this version."
+            f"The database's tables have version {found}, and this version of Moorage needs "
+            f"{EXPECTED_VERSION}. Run `moor migrate` with this version."
         )
     if found > EXPECTED_VERSION and not serves_this(await session.scalar(_OLDEST_SERVED)):
         raise SetupError(
-            f"The database's tables are of version {found}, newer than this version of Moorage, which needs {EXPECTED_VERSION}. Start the "
-            "version that ran `moor migrate`."
+            f"The database's tables have version {found}, which is newer than the {EXPECTED_VERSION} of this "
+            "version of Moorage. Start the version that ran `moor migrate`."
         )
 
 
@@ -98,7 +96,7 @@ async def wait_for_schema(database: Database, wait_s: float) -> None:
             async with asyncio.timeout(_ANSWERS_WITHIN_S), database.reading() as session:
                 return await require_expected_schema(session)
         except REFUSED as exc:
-            raise SetupError(f"The database refuses us: {exc}.") from exc
+            raise SetupError(f"The database refused the connection: {exc}.") from exc
         except (OlderSchemaError, OSError, TimeoutError, DBAPIError) as exc:
             now = system_clock.monotonic()
             if now >= deadline:

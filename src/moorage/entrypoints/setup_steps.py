@@ -42,7 +42,7 @@ def mail_step(settings: Settings, mails: Mails, now: datetime) -> Step:
             "mail",
             StepState.MISSING,
             "No mail server is set up.",
-            "Codes, invitations and alerts reach nobody: you read them in the outbox and pass them on.",
+            "Codes, invitations and alerts reach nobody. You have to read them in the outbox and pass them on.",
             settings=("MOORAGE_SMTP_HOST", "MOORAGE_MAIL_FROM"),
         )
     waiting = f"{mails.waiting} waiting"
@@ -51,13 +51,11 @@ def mail_step(settings: Settings, mails: Mails, now: datetime) -> Step:
             "mail",
             StepState.MISSING,
             f"{settings.smtp_host} does not take mails: {mails.last_error}; {waiting}.",
-            "Nobody can sign in with a code until it does. Mails are tried again for three days.",
+            "Nobody can sign in with a code until it does. Moorage tries to send mails for three days.",
             settings=("MOORAGE_SMTP_HOST",),
         )
     if mails.last_sent_at is None:
-        return Step(
-            "mail", StepState.UNKNOWN, f"{settings.smtp_host} is set up; no mail was sent through it yet."
-        )
+        return Step("mail", StepState.UNKNOWN, f"{settings.smtp_host} is set up but has not sent a mail yet.")
     sent = f"the last mail went out {_ago(now, mails.last_sent_at)}"
     return Step("mail", StepState.DONE, f"{settings.smtp_host}; {sent}, {waiting}.")
 
@@ -70,14 +68,14 @@ def payments_step(settings: Settings) -> Step:
             "payments",
             StepState.MISSING,
             "Neither cards nor bank transfers are set up.",
-            "Customers cannot add credit; it comes from you alone.",
+            "Customers cannot add credit. Only you can give it.",
             settings=("MOORAGE_STRIPE_SECRET_KEY", "MOORAGE_BANK_DETAILS_LOCAL"),
         )
     if key is not None and settings.stripe_webhook_secret is None:
         return Step(
             "payments",
             StepState.MISSING,
-            "Cards are set up without the secret of the provider's events.",
+            "Cards are set up without the secret for the provider's events.",
             "Nobody can pay by card.",
             settings=("MOORAGE_STRIPE_WEBHOOK_SECRET",),
         )
@@ -112,12 +110,12 @@ def backup_step(settings: Settings, last_at: datetime | None, now: datetime) -> 
     # Without a key to encrypt for, a backup holds the database alone.
     command = "moor backup" if settings.backup_recipient is not None else "moor backup FILE"
     if last_at is None:
-        return Step("backup", StepState.MISSING, "No backup was made yet.", f"{lost}.", command=command)
+        return Step("backup", StepState.MISSING, "There is no backup yet.", f"{lost}.", command=command)
     if now - last_at > BACKUP_OLD_AFTER:
         days = (now - last_at).days
         message = f"The last backup is {days} days old."
         return Step("backup", StepState.MISSING, message, f"{lost} as of then.", command=command)
-    return Step("backup", StepState.DONE, f"The last one was made {_ago(now, last_at)}.")
+    return Step("backup", StepState.DONE, f"The last backup was made {_ago(now, last_at)}.")
 
 
 def tls_step(settings: Settings, certificates: Collection[Certificate], now: datetime) -> Step:
@@ -134,12 +132,12 @@ def tls_step(settings: Settings, certificates: Collection[Certificate], now: dat
     for one in certificates:
         if one.trouble is not None or one.is_first:
             because = f": {one.trouble}" if one.trouble is not None else " yet."
-            message = f"The authority has not given the certificate{because}"
+            message = f"The authority has not issued the certificate{because}"
             return Step(
                 "TLS",
                 StepState.MISSING,
                 message,
-                "Browsers and clients refuse to connect, now or when the last one ends.",
+                "Browsers and clients refuse to connect, now or when the last certificate expires.",
             )
         if one.not_after is None:
             return Step("TLS", StepState.MISSING, f"{one.path} cannot be read.", "Nothing can be reached.")
@@ -147,20 +145,22 @@ def tls_step(settings: Settings, certificates: Collection[Certificate], now: dat
             message = f"The certificate in {one.path} has expired."
             return Step("TLS", StepState.MISSING, message, "Browsers and clients refuse to connect.")
         if one.ends_soon(now):
-            message = f"The certificate in {one.path} ends on {one.not_after:%Y-%m-%d}."
+            message = f"The certificate in {one.path} expires on {one.not_after:%Y-%m-%d}."
             return Step("TLS", StepState.MISSING, message, "From then on clients refuse to connect.")
     if not plain:
         first = min(one.not_after for one in certificates if one.not_after is not None)
         return Step("TLS", StepState.DONE, f"Certificates are valid until {first:%Y-%m-%d}.")
     if settings.public_url is not None and settings.public_url.startswith(_PUBLIC_HTTPS):
-        message = f"{settings.public_url} ends before Moorage, whose proxy is out of sight from here."
+        message = (
+            f"TLS for {settings.public_url} ends at a proxy in front of Moorage, which Moorage cannot check."
+        )
         return Step("TLS", StepState.UNKNOWN, message)
     open_to_others = [address for address in plain if not address.startswith(_LOOPBACK)]
     if not open_to_others:
         return Step(
             "TLS",
             StepState.MISSING,
-            "There is no certificate, and only this machine is listened to.",
+            "There is no certificate, and only this machine can connect.",
             "Nobody else can reach the console or an endpoint.",
             settings=named,
         )
@@ -168,7 +168,7 @@ def tls_step(settings: Settings, certificates: Collection[Certificate], now: dat
         "TLS",
         StepState.MISSING,
         f"{' and '.join(open_to_others)} speak plain HTTP.",
-        "Whoever is on the way reads keys, prompts and answers.",
+        "Anybody on the network path can read keys, prompts and answers.",
         settings=named,
     )
 
@@ -178,8 +178,8 @@ def isolation_step(settings: Settings, nodes: Sequence[NodeCapacity]) -> Step:
         return Step(
             "isolation",
             StepState.MISSING,
-            "Keeping containers apart is waived.",
-            "Containers may reach each other and your network. Keep it so only where all of them are yours.",
+            "The isolation of containers is waived.",
+            "Containers may reach each other and your network. Keep this setting only if all of them are yours.",
             settings=("MOORAGE_ISOLATION",),
         )
     if not nodes:
@@ -187,12 +187,12 @@ def isolation_step(settings: Settings, nodes: Sequence[NodeCapacity]) -> Step:
     closed = [node for node in nodes if node.closed_because is not None and not node.clock_is_wrong]
     if closed:
         why = f"{closed[0].name} does not keep containers apart: {closed[0].closed_because}."
-        consequence = f"Nothing new starts on {_count(len(closed), 'machine')} until it does."
+        consequence = f"No container starts on {_count(len(closed), 'machine')} until it does."
         return Step("isolation", StepState.MISSING, why, consequence, command=_DOCTOR)
     weak = [node for node in nodes if node.weaknesses]
     if weak:
         why = f"{weak[0].name}: {'; '.join(weak[0].weaknesses)}."
-        consequence = f"Containers are kept apart less well on {_count(len(weak), 'machine')}."
+        consequence = f"Containers are isolated less well on {_count(len(weak), 'machine')}."
         return Step("isolation", StepState.MISSING, why, consequence, command=_DOCTOR)
     subject = "The machine keeps" if len(nodes) == 1 else f"All {len(nodes)} machines keep"
     return Step("isolation", StepState.DONE, f"{subject} containers apart.")
@@ -220,7 +220,9 @@ def gpus_step(nodes: Sequence[NodeCapacity]) -> Step:
         )
     count = sum(len(node.gpus) for node in nodes)
     if count == 0:
-        return Step("GPUs", StepState.DONE, "No machine has one; instance types without a GPU are offered.")
+        return Step(
+            "GPUs", StepState.DONE, "No machine has a GPU, so only instance types without one are offered."
+        )
     holders = sum(1 for node in nodes if node.gpus)
     return Step(
         "GPUs", StepState.DONE, f"{_count(count, 'GPU')} of {_count(holders, 'machine')} handed over."
@@ -235,7 +237,7 @@ def machines_step(nodes: Sequence[NodeCapacity]) -> Step:
     taking = sum(1 for node in there if node.takes_replicas and node.closed_because is None)
     if taking == 0:
         message = f"{_count(len(there), 'machine')}, and none takes new replicas."
-        return Step("machines", StepState.MISSING, message, "What runs goes on; nothing new starts.")
+        return Step("machines", StepState.MISSING, message, "Running containers continue, but none starts.")
     lent = sum(1 for node in there if node.owner is not None)
     yours = f"{len(there) - lent} of yours" + (f", {lent} of the community" if lent else "")
     return Step("machines", StepState.DONE, f"{yours}; {taking} of {len(nodes)} take replicas.")

@@ -44,7 +44,7 @@ class RoleProcess:
                 if system_clock.monotonic() - started_s > STEADY_AFTER_S
                 else min(pause_s * 2, LONGEST_PAUSE_S)
             )
-            self.say(f"The {self.role} {how}; starting it again. Its log: {self._log_file}")
+            self.say(f"The {self.role} {how}. Restarting it. Its log: {self._log_file}")
             await system_clock.sleep(pause_s)
 
     @property
@@ -92,7 +92,7 @@ async def keep_daemons(daemons: Sequence[SupervisedDaemon], say: Callable[[str],
         for daemon in daemons:
             try:
                 if not daemon.alive():
-                    say(f"{daemon.name} is gone; starting it again.")
+                    say(f"{daemon.name} is gone. Restarting it.")
                     await daemon.start()
             except Exception as exc:  # noqa: BLE001 - said, and tried again in a second
                 say(f"{daemon.name} could not be started: {exc}")

@@ -103,7 +103,7 @@ class Turns:
             if use.level_s <= ALLOWANCE_S:
                 break
             if self._clock.monotonic() > until_s:
-                message = "Your requests took more than their share of the service. Send fewer at once."
+                message = "Your requests use more than their share of the service. Send fewer at once."
                 raise UnavailableError(message, code="busy")
             await self._clock.sleep((use.level_s - ALLOWANCE_S) / self._share)
         use.level_s += use.costs_s

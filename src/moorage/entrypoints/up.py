@@ -47,7 +47,7 @@ async def down(settings: Settings, say: Say) -> None:
     """Stop everything, users' containers included. The data stays."""
     _refuse_the_service(settings)
     await stop_everything(settings, say, remove_replicas=False)
-    say("Stopped. The data stays; start again with `make up`.")
+    say("Stopped. The data stays. Start again with `make up`.")
 
 
 async def clean(settings: Settings, say: Say) -> None:
@@ -63,7 +63,7 @@ def _refuse_the_service(settings: Settings) -> None:
     """It would be started again, and half of it left running."""
     if settings.home == HOME and STARTS_AT_BOOT.is_symlink():
         raise SetupError(
-            "Moorage is a service of this machine. Stop it with `systemctl stop moorage`; `moor uninstall` takes it off."
+            "Moorage is a service of this machine. Stop it with `systemctl stop moorage`, or remove it with `moor uninstall`."
         )
 
 
@@ -94,7 +94,7 @@ async def _run(settings: Settings, ground: Foundation, say: Say) -> None:
         say("Stopping …")
     await stop_gateway_and_database(settings)
     say(
-        "Stopped. Users' containers keep running; their endpoints answer again at the next start. `make down` stops them too."
+        "Stopped. Users' containers keep running, and their endpoints answer again at the next start. `make down` stops them too."
     )
 
 

@@ -13,15 +13,15 @@ router = APIRouter(tags=["operator"])
 
 @router.delete("/operator/gateways/{gateway_id}", summary="Forget a gateway", status_code=204)
 async def delete_gateway(gateway_id: str, operator: TheOperator, session: TheSession) -> None:
-    """Forgets a gateway that is gone for good, so that drains no longer wait for it. Only do this when its
-    HAProxy serves nobody any more."""
+    """Forgets a gateway that is gone for good, so that drains no longer wait for it. Do this only when its HAProxy no
+    longer serves anybody."""
     known = {one.id: one for one in await list_gateways(session)}
     if gateway_id not in known:
         raise NotFoundError("There is no such gateway.")
     if known[gateway_id].alive:
         silent_s = round(SILENT_AFTER.total_seconds())
         raise ConflictError(
-            f"The gateway {gateway_id} is alive. Stop it first; it can be forgotten once it is silent for {silent_s} s.",
+            f"The gateway {gateway_id} is alive. Stop it first. You can forget it once it has been silent for {silent_s} s.",
             code="gateway_alive",
         )
     await forget_gateway(session, GatewayId(gateway_id))

@@ -89,8 +89,8 @@ class HaproxyProcess:
                 raise SetupError(f"HAProxy does not start: {complaint}")
             if self._clock.monotonic() > deadline:
                 raise SetupError(
-                    f"{bind_failure[2]} cannot be listened on: {bind_failure[1]}. "
-                    "Stop the program that uses this address, or choose another one in the settings."
+                    f"Cannot listen on {bind_failure[2]}: {bind_failure[1]}. Stop the program that uses this "
+                    "address, or choose another in the settings."
                 )
             await asyncio.sleep(0.2)
 

@@ -82,7 +82,7 @@ TheActor = Annotated[Actor, Depends(current_actor)]
 
 async def _current_user(actor: TheActor) -> UserActor:
     if isinstance(actor, KeyActor):
-        raise ForbiddenError("An API key cannot do this; sign in as a person.")
+        raise ForbiddenError("API keys cannot do this. Sign in as a person.")
     return actor
 
 

@@ -25,8 +25,8 @@ class Allowance:
         if used + 1 > self._per_day:
             wait_s = math.ceil((used + 1 - self._per_day) * _DAY_S / self._per_day)
             message = (
-                f"You changed something {self._per_day} times within a day. Send changes more slowly, or ask the operator for "
-                "more (`changes_per_day`)."
+                f"You changed something {self._per_day} times within a day. Send changes more slowly, or ask "
+                "the operator to raise `changes_per_day`."
             )
             raise TooManyRequestsError(message, retry_after_s=wait_s, code="too_many_changes")
         self._used[name] = (used + 1, self._clock.monotonic())

@@ -47,7 +47,7 @@ class FairSlots:
             return
         queue = self._waiting.setdefault(client, deque())
         if len(queue) >= self._most_waiting:
-            message = "Too many of your requests wait for an answer already. Send fewer at once."
+            message = "Too many of your requests already wait for an answer. Send fewer at once."
             raise TooManyRequestsError(message, retry_after_s=1, code="too_many_at_once")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
@@ -60,7 +60,7 @@ class FairSlots:
             else:
                 self._leave(client, turn)
             if isinstance(exc, TimeoutError):
-                message = f"Nothing was free for this request within {self._wait_s:.0f} seconds. Send it again later."
+                message = f"The service was too busy for this request for {self._wait_s:.0f} seconds. Send it again later."
                 raise UnavailableError(message, code="busy") from exc
             raise
 

@@ -83,6 +83,6 @@ def _check_reachable(home: Path) -> None:
     for folder in home.resolve().parents:
         if not folder.stat().st_mode & 0o001:
             raise SetupError(
-                f"The database's user cannot reach {home}: {folder} is closed to others. "
-                "Choose another MOORAGE_HOME, such as /var/lib/moorage."
+                f"The database's user cannot reach {home}, because {folder} is closed to others. Choose "
+                "another MOORAGE_HOME, such as /var/lib/moorage."
             )

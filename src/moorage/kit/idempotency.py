@@ -92,7 +92,7 @@ async def note_commit(session: AsyncSession, attempt: Attempt) -> None:
     noted = update(IdempotentRequestRow).where(_mine(attempt)).values(committed=True)
     if (await session.execute(noted.returning(IdempotentRequestRow.attempt))).first() is None:
         raise ConflictError(
-            "This request took so long that another one with its Idempotency-Key went ahead.",
+            "This request took so long that another one with the same Idempotency-Key went ahead.",
             code="idempotency_key_in_use",
         )
 
@@ -112,8 +112,8 @@ async def _require_room(session: AsyncSession, attempt: Attempt) -> None:
     mine = select(func.count()).where(IdempotentRequestRow.owner == attempt.owner)
     if (await session.execute(mine)).scalar_one() > MOST_PER_OWNER:
         raise TooManyRequestsError(
-            f"{MOST_PER_OWNER} requests with an Idempotency-Key are remembered of you, each for a day. Send this one "
-            "without, or later.",
+            f"Moorage already remembers {MOST_PER_OWNER} of your requests with an Idempotency-Key, each for "
+            "a day. Send this one without a key, or later.",
             retry_after_s=3600,
             code="too_many_idempotency_keys",
         )

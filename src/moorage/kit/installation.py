@@ -32,7 +32,7 @@ async def ensure_installation_id(session: AsyncSession, wanted: str | None = Non
     found = InstallationId((await session.execute(select(InstallationRow.id))).scalar_one())
     if wanted is not None and found != wanted:
         raise SettingsError(
-            f"The settings name the installation {wanted}, and this database is that of {found}. Set installation_id to {found}, or use "
-            "another database."
+            f"The settings name the installation {wanted}, but this database belongs to {found}. Set "
+            f"installation_id to {found}, or use another database."
         )
     return found

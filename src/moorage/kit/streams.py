@@ -26,7 +26,7 @@ class OpenStreams:
 
     def take(self, kind: StreamKind, actor_id: str, most: int) -> "OpenStream":
         if self._open[kind, actor_id] >= most:
-            message = f"{most} {kind} are open already. Close some, or wait until one has ended."
+            message = f"{most} {kind} are open already. Close some, or wait until one ends."
             raise TooManyRequestsError(message, retry_after_s=RETRY_AFTER_S, code="too_many_streams")
         self._open[kind, actor_id] += 1
         return OpenStream(self._open, (kind, actor_id))

@@ -133,8 +133,8 @@ async def require_credit(session: AsyncSession, organization_id: str) -> None:
 def insufficient(needed_microusd: int, available_microusd: int) -> InsufficientCreditError:
     missing = needed_microusd - available_microusd
     return InsufficientCreditError(
-        f"This needs {format_usd(needed_microusd)} of credit and {format_usd(available_microusd)} is available; "
-        f"{format_usd(missing)} is missing. Top up your credit first.",
+        f"This needs {format_usd(needed_microusd)} of credit, but only {format_usd(available_microusd)} is "
+        f"available. Top up at least {format_usd(missing)} first.",
         missing_microusd=missing,
     )
 

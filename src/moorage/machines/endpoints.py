@@ -67,7 +67,7 @@ async def list_machines(
 async def add_machine(
     body: MachineWish, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> MachineAdded:
-    """Returns one command; run it on the machine within 30 minutes, and the machine joins."""
+    """Returns a command. Run it on the machine within 30 minutes to make the machine join."""
     script = await script_for(settings, is_lent=False)
     row, token_row, token = await service.add(session, settings, operator.id, body.name)
     return shown_command(settings, script, row.id, token_row, token)
@@ -106,7 +106,7 @@ async def read_join_script(settings: TheSettings) -> Response:
     responses=_file("text/x-shellscript"),
 )
 async def read_community_join_script(settings: TheSettings) -> Response:
-    """Returns the script that joins a machine which is lent. It says what that means before it asks."""
+    """Returns the script that joins a lent machine. It explains what lending means before it asks."""
     script = await asyncio.to_thread(lent_join_script, settings)
     return Response(script, media_type="text/x-shellscript")
 
@@ -127,9 +127,8 @@ async def read_bundle() -> Response:
 async def join_machine(
     body: Join, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Membership:
-    """The join command calls this with its token. The same machine may repeat it until the token runs out. It
-    brings its keys and the secret that it calls with from then on; the answer says which address and which
-    hubs it uses."""
+    """The join command calls this with its token. The same machine may repeat the call until the token expires. It
+    sends its keys and the secret for its later calls. The answer has its address and its hubs."""
     row, hubs = await service.join(session, keyring, settings, body)
     return await _membership(session, settings, row, hubs)
 
@@ -152,7 +151,7 @@ async def read_membership(machine: TheMachine, session: TheSession, settings: Th
 
 @router.put("/machines/{machine_id}/key", summary="Renew a machine's key", status_code=204)
 async def renew_key(body: NewKey, machine: TheMachine, session: TheSession) -> None:
-    """Replaces the machine's key in the tunnel. The old key opens nothing within a second or two."""
+    """Replaces the machine's key in the tunnel. The old key stops working within a second or two."""
     await service.renew_key(session, machine.id, body.public_key)
 
 
@@ -160,7 +159,7 @@ async def renew_key(body: NewKey, machine: TheMachine, session: TheSession) -> N
 async def leave_installation(
     machine: TheMachine, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> None:
-    """The machine goes for good, whatever runs there. Moorage replaces its replicas elsewhere."""
+    """Removes the machine for good, whatever runs there. Moorage replaces its replicas elsewhere."""
     await service.say(
         session,
         keyring,
@@ -188,7 +187,7 @@ async def pause_machine(
     settings: TheSettings,
     body: Pause | None = None,
 ) -> MachineRead:
-    """Nothing new starts there. What runs stays. With `until` the pause ends by itself."""
+    """Starts no new replicas on the machine. Those that run stay. With `until` the pause ends by itself."""
     until = body.until if body is not None else None
     if until is not None:
         service.check_until(until, await database_now(session))
@@ -199,7 +198,7 @@ async def pause_machine(
 async def resume_machine(
     custody: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> MachineRead:
-    """Replicas may start there again after a pause or a drain."""
+    """Ends a pause or a drain, so that replicas may start on the machine again."""
     return await _said(session, keyring, settings, custody, Happening.RESUME)
 
 
@@ -207,8 +206,8 @@ async def resume_machine(
 async def drain_machine(
     custody: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> MachineRead:
-    """What runs there moves to other machines, and nothing new starts. Each replica serves until its
-    successor does."""
+    """Moves the machine's replicas to other machines and starts no new ones. Each replica serves until its successor
+    does."""
     return await _said(session, keyring, settings, custody, Happening.DRAIN)
 
 
@@ -221,8 +220,8 @@ async def remove_machine(
     count_replicas: Annotated[service.CountReplicas, Depends(_count_replicas)],
     force: bool = False,
 ) -> None:
-    """Removes it for good. Drain a machine that runs replicas first, or set `force`: then they are cut off
-    and replaced."""
+    """Removes the machine for good. If it runs replicas, drain it first or set `force`; then they are cut off and
+    replaced."""
     await _said(
         session, keyring, settings, custody, Happening.REMOVE, forced=force, count_replicas=count_replicas
     )

@@ -102,8 +102,8 @@ def _sources() -> dict[str, Path]:
     missing = [name for name, path in files.items() if not path.exists()]
     if missing:
         raise UnavailableError(
-            f"Machines are given this installation's sources, and {missing[0]} is missing here. "
-            "Install Moorage's own package, or run it from a checkout."
+            f"Machines get this installation's sources, but {missing[0]} is missing here. Install Moorage's "
+            "own package, or run it from a checkout."
         )
     found = {
         f"src/{path.relative_to(_CODE).as_posix()}": path

@@ -24,8 +24,8 @@ async def list_lent_machines(
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[MachineRead]:
-    """Lists machines that the organization lends, newest first. Each says how many replicas run there, and never
-    whose."""
+    """Lists machines that the organization lends, newest first, with the number of replicas on each, but never whose
+    they are."""
     rows = await repository.list_machines(session, paging, access.organization.id)
     return page_of(
         await shown_all(session, rows, for_operator=False),
@@ -41,7 +41,7 @@ async def lend_machine(
     session: TheSession,
     settings: TheSettings,
 ) -> MachineAdded:
-    """Returns one command; run it on the machine within 30 minutes, and the machine joins. The operator has to have
+    """Returns a command. Run it on the machine within 30 minutes to make the machine join. The operator must have
     opened the installation for lent machines."""
     row, token_row, token = await service.lend(
         session, settings, access.actor, body.name, access.organization.id
@@ -57,8 +57,8 @@ async def reclaim_machine(
     keyring: TheKeyring,
     settings: TheSettings,
 ) -> MachineRead:
-    """What runs there moves, and within 30 seconds the machine is empty, whatever has not moved by then: its
-    owner's own use comes first. Resume it to lend it again."""
+    """Empties the machine within 30 seconds for its owner's own use. Replicas move elsewhere; those that have not
+    moved by then are ended. Resume it to lend it again."""
     row = await service.say(
         session,
         keyring,
@@ -80,8 +80,8 @@ async def ban_machine(
     settings: TheSettings,
     body: Ban | None = None,
 ) -> MachineRead:
-    """Moorage no longer speaks to it: what ran there is replaced, and its end of the tunnel is closed. Its owner
-    reads the reason."""
+    """Cuts the machine off: its replicas are replaced elsewhere, and its end of the tunnel is closed. Its owner sees
+    the reason."""
     row = await service.say(
         session,
         keyring,
@@ -99,7 +99,7 @@ async def ban_machine(
 async def unban_machine(
     machine_id: str, operator: TheOperator, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> MachineRead:
-    """The machine may come back. It proves again what it has before anything starts there."""
+    """Lets the machine come back. It proves its hardware again before anything starts there."""
     row = await service.say(
         session,
         keyring,

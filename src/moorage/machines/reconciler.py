@@ -120,7 +120,7 @@ class MachinesReconciler:
             because = None
             if row.id in doubled:
                 happening = Happening.DISTRUSTED
-                because = "Another machine says that it has the same GPU; one of them does not."
+                because = "Another machine claims the same GPU, so one of the two does not have it."
             if happening is not None:
                 await self._pronounce(lease, row.id, happening, because)
 

@@ -84,14 +84,14 @@ class Pause(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     until: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
-    """Then it is resumed by itself. Null: until somebody says so."""
+    """When the pause ends by itself. Null: when somebody resumes it."""
 
 
 class Ban(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: Claim | None = None
-    """Its owner reads it."""
+    """Shown to its owner."""
 
 
 class MachineAdded(BaseModel):
@@ -99,7 +99,7 @@ class MachineAdded(BaseModel):
     token: str
     """Shown once. It lets one machine in, within 30 minutes."""
     command: str
-    """To be run on that machine."""
+    """The command to run on that machine."""
     expires_at: datetime
 
 
@@ -109,9 +109,9 @@ class MachineDay(BaseModel):
     day: date
     there_s: int
     away_s: int
-    """Paused or drained: costs nothing."""
+    """Time paused or drained, which costs no reliability."""
     lost_s: int
-    """Without a word: counts tenfold."""
+    """Time without an answer, which counts tenfold."""
 
 
 class MachineRead(BaseModel):
@@ -121,38 +121,38 @@ class MachineRead(BaseModel):
     state: MachineState
     state_since: datetime
     returns_as: MachineState | None
-    """What a lost one is when it answers again."""
+    """The state of a lost machine once it answers again."""
     message: str | None
     stopped_by: Speaker | None
-    """Whose word paused or drains it; null: nobody's. Who lends it can take back their own alone."""
+    """Who paused or drains it. Null: nobody. The lender can only take back their own pause or drain."""
     paused_until: datetime | None
     empty_by: datetime | None
-    """Its owner wants it back by then."""
+    """When it must be empty, because its owner wants it back."""
     owner_organization_id: str | None
-    """Null: the operator's own."""
+    """The organization that lends it. Null: the operator's own."""
     tier: Tier | None
-    """Of a machine that is lent: how far it is trusted."""
+    """For a lent machine: how far it is trusted."""
     reliability: float | None
     days: list[MachineDay] | None
-    """Of a machine that is lent: the last 30, the oldest first, which its reliability follows from."""
+    """For a lent machine: its last 30 days, oldest first, from which its reliability follows."""
     proven_at: datetime | None
-    """Of a machine that is lent: when it last proved what it claims."""
+    """For a lent machine: when it last proved what it claims."""
     proof_failure: str | None
-    """Why its last proof failed; null where it did not."""
+    """Why its last proof failed. Null if it did not."""
     proof_due_at: datetime | None
-    """When it has to prove it again. The operator alone reads that: it comes unannounced."""
+    """When it must prove it again. Only the operator sees this, because proofs come unannounced."""
     runtime: str | None
-    """The sandbox that containers run in; null: none but the container itself."""
+    """The sandbox that containers run in. Null: none besides the container itself."""
     gpu_handover: str
     address: str | None
     """In the tunnel."""
     gpus: list[str]
-    """Models, as it said when it joined."""
+    """The models that it named when it joined."""
     facts: dict[str, Any]
     replicas: int
     created_at: datetime
     joins_until: datetime | None
-    """When its command runs out, or ran out; null once a machine used it."""
+    """When its join command expires or expired. Null once a machine used it."""
     joined_at: datetime | None
     seen_at: datetime | None
 

@@ -94,8 +94,8 @@ async def add(
         name = await _free_name(session, name, machine_id)
     if name is not None and await _is_taken(session, name, ""):
         raise ConflictError(
-            f"There is a machine {name} already. If it has not joined, `moor machines command {name}` prints another "
-            "command for it; if it is to be replaced, remove it first.",
+            f"A machine {name} already exists. If it has not joined, `moor machines command {name}` prints "
+            "another command for it. To replace it, remove it first.",
             code="name_taken",
         )
     token = new_join_token()
@@ -137,7 +137,7 @@ async def new_command(
         raise ConflictError("This machine was removed. Add it again to have it back.", code="machine_removed")
     if row.joined_at is not None:
         raise ConflictError(
-            "This machine has joined, and needs no command any more. To have another in its place, remove it.",
+            "This machine has joined and needs no command. To replace it with another, remove it first.",
             code="machine_joined",
         )
     token = new_join_token()
@@ -159,7 +159,7 @@ async def join(
         await _refuse_banned(session, row.owner_organization_id)
     if row.owner_organization_id is not None and wish.facts.runtime is None:
         raise InvalidInputError(
-            "A machine that is lent runs containers in a sandbox, and this one has tried none. Run the command as it was printed.",
+            "A lent machine must run containers in a sandbox, and this one has not tried one. Run the join command exactly as printed.",
             code="sandbox_needed",
         )
     await repository.take_naming_turn(session)
@@ -213,7 +213,7 @@ async def renew_key(session: AsyncSession, machine_id: str, public_key: str) -> 
         return
     now = await database_now(session)
     if row.key_renewed_at is not None and now - row.key_renewed_at < RENEW_KEY_AT_MOST_EVERY:
-        raise TooManyRequestsError("A machine's key is renewed once in a minute at most.", retry_after_s=60)
+        raise TooManyRequestsError("A machine's key can be renewed at most once a minute.", retry_after_s=60)
     row.public_key = public_key
     row.key_renewed_at = now
     await _flush_keys(session)
@@ -225,7 +225,7 @@ async def recognized(session: AsyncSession, machine_id: str, secret: str) -> Mac
     """The machine that presents this secret."""
     row = await repository.find_machine(session, machine_id) if is_machine_secret(secret) else None
     if row is None or row.secret_hash is None or not equal(row.secret_hash, sha256(secret)):
-        raise NotAuthenticatedError("This is no machine of this installation, or not any more.")
+        raise NotAuthenticatedError("This machine does not belong to this installation, or no longer does.")
     return row
 
 
@@ -305,7 +305,7 @@ def life_of(row: MachineRow) -> Life:
 async def _require_open(session: AsyncSession, settings: Settings, organization_id: str) -> None:
     if not settings.community_machines:
         raise ConflictError(
-            "This installation takes no machines of organizations. Its operator may open it for them (community_machines).",
+            "This installation takes no machines of organizations. The operator can allow them (community_machines).",
             code="community_machines_closed",
         )
     await _refuse_banned(session, organization_id)
@@ -320,7 +320,7 @@ async def _refuse_banned(session: AsyncSession, organization_id: str) -> None:
     """A machine is known by what it says of itself: under another name, and with other keys, it would be another one."""
     if await repository.has_banned(session, organization_id):
         raise ConflictError(
-            "The operator banned a machine of this organization. Until they take that back, it lends no further ones.",
+            "The operator banned a machine of this organization. Until the ban is lifted, the organization cannot lend more.",
             code="machine_banned",
         )
 
@@ -413,8 +413,9 @@ async def told_of(session: AsyncSession, settings: Settings, row: MachineRow) ->
 def _require_https(settings: Settings) -> None:
     if not settings.api_base_url.startswith("https://"):
         raise ConflictError(
-            "Machines join over HTTPS, and this installation has no https:// address. Set public_url and acme_email, or "
-            "api_certificate, in moorage.toml, or put a proxy that speaks TLS before it, and start Moorage again.",
+            "Machines join over HTTPS, but this installation has no https:// address. Set public_url and "
+            "acme_email, or api_certificate, in moorage.toml, or put a TLS proxy in front of it. Then "
+            "restart Moorage.",
             code="https_needed",
         )
 
@@ -468,7 +469,7 @@ async def _flush_keys(session: AsyncSession) -> None:
     except IntegrityError as exc:
         if "uq_machines_public_key" in str(exc.orig):
             raise InvalidInputError(
-                "Another machine has this key. Each makes its own: run `moor-node leave --copied` on a copied machine, then join.",
+                "Another machine has this key, but each needs its own. On a copied machine, run `moor-node leave --copied`, then join.",
                 code="key_in_use",
             ) from exc
         raise
@@ -476,7 +477,8 @@ async def _flush_keys(session: AsyncSession) -> None:
 
 def _no_entry() -> NotAuthenticatedError:
     return NotAuthenticatedError(
-        "This command is not known any more: another was printed since, another machine used it, it is older than 30 "
-        "minutes, or whoever printed it may lend machines no longer. Where it was printed, get another: `moor machines command NAME`, or *Another command* in the console.",
+        "This command no longer works: a newer one was printed, another machine used it, it is older than "
+        "30 minutes, or the person who printed it may no longer lend machines. Get another one with "
+        "`moor machines command NAME` or *Another command* in the console.",
         code="join_token_refused",
     )

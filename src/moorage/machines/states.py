@@ -99,7 +99,7 @@ _OVERRULES = {
 }
 """Whose stop each may take back."""
 
-_BANNED = "The operator banned this machine. They alone can let it in again, or remove it."
+_BANNED = "The operator banned this machine. Only the operator can let it back in or remove it."
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def _removed(life: Life, forced: bool, speaker: Speaker) -> Life | Refusal:
         run = "1 replica runs" if life.replicas == 1 else f"{life.replicas} replicas run"
         return Refusal(
             "machine_in_use",
-            f"{run} on this machine. Drain it first, and wait until it is empty; by force (`--force`) they are cut off at "
-            "once, and replaced after that.",
+            f"{run} on this machine. Drain it first and wait until it is empty. With `--force` they are cut "
+            "off at once and then replaced.",
         )
     return replace(life, state=MachineState.REMOVED, before_loss=None)
 
@@ -218,7 +218,7 @@ def _of_banned(life: Life, happening: Happening) -> Life | Refusal:
 
 def _stopped(life: Life, wish: MachineState, speaker: Speaker) -> Life | Refusal:
     if life.state is MachineState.JOINING:
-        return Refusal("machine_not_joined", "This machine has not joined yet. It can be removed.")
+        return Refusal("machine_not_joined", "This machine has not joined yet. You can remove it.")
     # Whoever has more to say keeps the last word: an owner who drains what the operator paused cannot open it again.
     kept = life.stopped_by is not None and life.stopped_by not in _OVERRULES[speaker]
     by = life.stopped_by if kept else speaker
@@ -232,10 +232,10 @@ def _stopped(life: Life, wish: MachineState, speaker: Speaker) -> Life | Refusal
 
 def _resumed(life: Life, speaker: Speaker) -> Life | Refusal:
     if life.state is MachineState.JOINING:
-        return Refusal("machine_not_joined", "This machine has not joined yet. It can be removed.")
+        return Refusal("machine_not_joined", "This machine has not joined yet. You can remove it.")
     if life.stopped_by is not None and life.stopped_by not in _OVERRULES[speaker]:
         return Refusal(
-            "machine_held", "The operator has to open this machine again: what stopped it was not your word."
+            "machine_held", "Only the operator can open this machine again, because you did not stop it."
         )
     standing = life.standing
     if life.stopped_by is Speaker.MOORAGE:

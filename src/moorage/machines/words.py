@@ -7,23 +7,23 @@ from datetime import datetime
 from moorage.machines.states import Life, MachineState, Speaker
 
 _SENTENCES = {
-    MachineState.JOINING: "It has joined, and has not answered through the tunnel yet.",
+    MachineState.JOINING: "It has joined, but has not answered through the tunnel yet.",
     MachineState.ACTIVE: "It takes containers.",
-    MachineState.PAUSED: "Nothing new starts there; what runs stays.",
-    MachineState.DRAINING: "What runs there moves to other machines.",
-    MachineState.LOST: "It does not answer. What ran there is replaced elsewhere.",
-    MachineState.REMOVED: "It is no part of this installation any more.",
-    MachineState.VERIFYING: "It proves what it said of itself; nothing runs there yet.",
-    MachineState.PROBATION: "It takes containers that have another replica elsewhere.",
-    MachineState.BANNED: "The operator banned it. What ran there is replaced elsewhere.",
+    MachineState.PAUSED: "It takes no new replicas. Those that run stay.",
+    MachineState.DRAINING: "Its replicas are moving to other machines.",
+    MachineState.LOST: "It does not answer. Its replicas are replaced elsewhere.",
+    MachineState.REMOVED: "It is no longer part of this installation.",
+    MachineState.VERIFYING: "It is proving the hardware that it claims. Nothing runs there yet.",
+    MachineState.PROBATION: "It takes replicas of containers that also run elsewhere.",
+    MachineState.BANNED: "The operator banned it. Its replicas are replaced elsewhere.",
 }
-TUNNEL_NOT_NEEDED = "No machine was added, so there is no tunnel."
+TUNNEL_NOT_NEEDED = "No machine has been added, so there is no tunnel."
 TUNNEL_OPEN = "Machines can dial this installation."
 TUNNEL_NOT_OPEN = "The installation's end of the tunnel is not open."
-TUNNEL_OPENS_SOON = "It is opened within seconds of the first machine being added."
-TUNNEL_UNATTENDED = "No gateway has looked after it for a minute: see `moor status`."
+TUNNEL_OPENS_SOON = "It opens within seconds of adding the first machine."
+TUNNEL_UNATTENDED = "No gateway has reported on it for a minute. See `moor status`."
 
-_NOTHING_TO_DO = "There is nothing to do."
+_NOTHING_TO_DO = "You need not do anything."
 _LISTED = 20
 """So many machines a mail names, and counts the others."""
 
@@ -46,7 +46,7 @@ def condition(life: Life, *, has_joined: bool, because: str | None = None) -> st
     if because is not None:
         told = f"{told} {because}"
     if life.state is MachineState.JOINING and not has_joined:
-        return "Its command has not been run yet, or has not come to its end."
+        return "Its join command has not been run, or has not finished."
     if life.state is MachineState.DRAINING and life.replicas == 0:
         return "It is empty: switch it off, or remove it."
     if life.before_loss not in (None, life.standing):
@@ -74,19 +74,19 @@ def change_mail(
         }[after.state]
     )
     undo = _run(
-        "Its command works no longer. If it was run already, undo that on the machine:"
+        "Its join command no longer works. If somebody ran it already, undo that on the machine:"
         if joined
-        else "What runs there goes on until joining is undone on the machine:",
+        else "Its containers keep running until you undo the join on the machine:",
         "moor-node leave",
     )
     to_do = {
-        MachineState.ACTIVE: f"{_NOTHING_TO_DO} If it has GPUs that no instance type offers, the console proposes one."
+        MachineState.ACTIVE: f"{_NOTHING_TO_DO} If no instance type offers its GPUs, the console proposes one."
         if joined
         else _NOTHING_TO_DO,
         MachineState.PAUSED: _run("To use it again:", f"moor machines resume {name}"),
-        MachineState.DRAINING: "Each replica serves there until another serves in its place. "
+        MachineState.DRAINING: "Each replica keeps serving until its replacement serves. "
         + _run(
-            "When none is left, the machine can be switched off. To see how many are:",
+            "You can switch the machine off once no replica is left. To see how many are:",
             f"moor machines show {name}",
         )
         + "\n\n"
@@ -97,10 +97,10 @@ def change_mail(
         )
         if left
         else undo,
-        MachineState.VERIFYING: f"{_NOTHING_TO_DO} When it has proven what it has, containers come.",
-        MachineState.PROBATION: f"{_NOTHING_TO_DO} A machine that stays is trusted with more.",
-        MachineState.BANNED: _run("Joining is undone on the machine:", "moor-node leave"),
-        MachineState.JOINING: f"{_NOTHING_TO_DO} It is used again once it answers and has proven what it has.",
+        MachineState.VERIFYING: f"{_NOTHING_TO_DO} It takes containers once it has proven its hardware.",
+        MachineState.PROBATION: f"{_NOTHING_TO_DO} It is trusted with more the longer it stays.",
+        MachineState.BANNED: _run("To undo the join, run on the machine:", "moor-node leave"),
+        MachineState.JOINING: f"{_NOTHING_TO_DO} It is used again once it answers and has proven its hardware.",
     }[after.state]
     if after.stopped_by is Speaker.MOORAGE:
         to_do = "The operator decides whether it is used again."
@@ -129,17 +129,17 @@ def losses_mail(machines: Sequence[ToldMachine]) -> tuple[str, str]:
 
 def _one_lost(machine: ToldMachine) -> str:
     happened = (
-        f"The machine {machine.name} has not answered since {_time(machine.seen_at)}. What ran there is replaced "
-        "elsewhere, where there is room. When it answers again, it is used again by itself."
+        f"The machine {machine.name} has not answered since {_time(machine.seen_at)}. Its replicas are "
+        "replaced on other machines that have room. Once it answers, it is used again by itself."
     )
-    why = _run("To find out why, run on the machine:", "journalctl -u moorage-tunnel -u moorage-node")
+    why = _run("To find the cause, run on the machine:", "journalctl -u moorage-tunnel -u moorage-node")
     gone = _run("If it is gone for good:", f"moor machines remove {machine.name}")
     return "\n\n".join([happened, why, gone])
 
 
 def _one_back(machine: ToldMachine) -> str:
     return (
-        f"The machine {machine.name} did not answer for a while, and answers again. {sentence(machine.state)}\n\n"
+        f"The machine {machine.name} was silent for a while and answers again. {sentence(machine.state)}\n\n"
         f"{_NOTHING_TO_DO}"
     )
 
@@ -149,12 +149,14 @@ def _many_lost(machines: Sequence[ToldMachine]) -> str | None:
         return None
     names = _list([f"{one.name}, since {_time(one.seen_at)}" for one in machines])
     happened = (
-        f"{_counted(machines, 'does not answer', 'do not answer')}:\n\n{names}\n\nWhat ran there is replaced elsewhere, "
-        "where there is room. What answers again is used again by itself."
+        f"{_counted(machines, 'does not answer', 'do not answer')}:\n\n"
+        f"{names}\n\n"
+        "Their replicas are replaced on other machines that have room. Once a machine answers, it is used "
+        "again by itself."
     )
     why = _run(
-        "Machines that are lost together often have one cause: power, network, or this installation's end of the tunnel. "
-        "To see when each last spoke, run on the gateway host:",
+        "Machines lost together often share a cause: power, network, or this installation's end of the "
+        "tunnel. To see when each last spoke, run on the gateway host:",
         "wg show",
     )
     return "\n\n".join([happened, why, _run("If one is gone for good:", "moor machines remove NAME")])
@@ -166,8 +168,8 @@ def _many_back(machines: Sequence[ToldMachine]) -> str | None:
     names = _list([f"{one.name}: {sentence(one.state)}" for one in machines])
     title = _counted(
         machines,
-        "did not answer for a while, and answers again",
-        "did not answer for a while, and answer again",
+        "was silent for a while and answers again",
+        "were silent for a while and answer again",
     )
     return f"{title}:\n\n{names}\n\n{_NOTHING_TO_DO}"
 

@@ -35,7 +35,7 @@ TheLookups = Annotated[ModelLookups, Depends(_lookups)]
 
 @router.get("/templates", summary="List model servers")
 async def list_templates(_: TheActor, session: TheSession, settings: TheSettings) -> Page[TemplateRead]:
-    """Lists the templates of servers that a model can be started with, the usual choice first."""
+    """Lists the server templates that can serve a model, the usual choice first."""
     offers = await service.load_offers(session, settings.cpu_overcommit)
     return Page(items=templates_json(gallery(), offers))
 
@@ -49,8 +49,8 @@ async def resolve_model(
     clock: TheClock,
     lookups: TheLookups,
 ) -> ModelPlanRead:
-    """Asks the model hub what the model is and works out which server, how much memory and which instance
-    types it needs. Where it cannot run, `ok` is false and `reason` says why. Nothing is created or charged.
+    """Asks the model hub about the model and works out which server, how much memory and which instance types it
+    needs. If it cannot run, `ok` is false and `reason` says why. Creates and charges nothing.
     """
     reference = service.parsed(body.model)
     offers = await service.load_offers(session, settings.cpu_overcommit)
@@ -79,8 +79,8 @@ async def deploy_model(
     lookups: TheLookups,
     response: Response,
 ) -> Container:
-    """Creates a container that serves the model, and starts it. Where the model does not fit, Moorage creates
-    and holds nothing."""
+    """Creates a container that serves the model, and starts it. If the model does not fit, Moorage creates and holds
+    nothing."""
     reference = service.parsed(body.model)
     offers = await service.load_offers(session, settings.cpu_overcommit)
     await session.commit()
@@ -106,7 +106,7 @@ async def deploy_model(
 def _hub(address: str) -> str:
     if not address:
         raise ConflictError(
-            "This installation asks no model hub. Deploy an image of your own, or ask the operator to set model_hub.",
+            "This installation uses no model hub. Deploy an image of your own, or ask the operator to set model_hub.",
             code="no_model_hub",
         )
     return address.rstrip("/")

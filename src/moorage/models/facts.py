@@ -88,7 +88,7 @@ class ModelFacts:
 def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
     """Raises `NotUsableError`."""
     if not isinstance(answer, Mapping):
-        raise NotUsableError("hub_misbehaves", "is described in a way that cannot be understood")
+        raise NotUsableError("hub_misbehaves", "has a description that Moorage cannot read")
     files = _files(answer.get("siblings"))
     names = set(files)
     gguf = _gguf_files(files)

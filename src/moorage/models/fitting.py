@@ -78,7 +78,7 @@ def fit(demand: Demand, instance_type: InstanceType, gpu: GpuFacts | None) -> Fi
     server = demand.template.server_memory
     memory = memory_of(demand.weights_gpu_bytes, demand.shape, demand.load, server, gpus=gpus)
     if gpu.memory_bytes is None:
-        unknown = f"How much memory {instance_type.gpu_model} has is not known here: no machine that has it has joined"
+        unknown = f"The memory of {instance_type.gpu_model} is not known here, because no machine with it has joined"
         return Fit(instance_type, False, memory, None, None, f"{unknown}.", None, unknown)
     usable = int(gpu.memory_bytes * USABLE_SHARE_OF_GPU)
     return _judged(
@@ -147,7 +147,7 @@ def _judged(
     disk = int(instance_type.disk_bytes * USABLE_SHARE_OF_DISK)
     if demand.download_bytes > disk:
         obstacles.append(
-            f"its disk of {gigabytes(instance_type.disk_bytes)} does not hold the {gigabytes(demand.download_bytes)} to download"
+            f"its disk of {gigabytes(instance_type.disk_bytes)} is too small for the {gigabytes(demand.download_bytes)} to download"
         )
     reasons, longest = [], None
     if short > 0:

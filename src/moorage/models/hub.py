@@ -154,8 +154,8 @@ def _one_segment(revision: str) -> str:
 
 def _parsed(body: bytes, most_values: int) -> object:
     if excess_of(body, most_values, MAX_DESCRIPTION_BYTES) is not None:
-        raise NotUsableError("hub_misbehaves", "is described with more than can be read")
+        raise NotUsableError("hub_misbehaves", "has a description that is too long to read")
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as exc:
-        raise NotUsableError("hub_misbehaves", "is described in a way that cannot be understood") from exc
+        raise NotUsableError("hub_misbehaves", "has a description that Moorage cannot read") from exc

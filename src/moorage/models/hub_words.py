@@ -86,7 +86,7 @@ class HubWords:
     def paused(self, wait_s: int) -> HubBusyError:
         token = "" if self._has_token else ", or give a token"
         return HubBusyError(
-            f"{self._model.repository} cannot be looked up: {self.host} limits how often it may be asked. "
+            f"{self._model.repository} cannot be looked up: {self.host} limits how often Moorage may ask. "
             f"Try again in {wait_s} s{token}.",
             wait_s=wait_s,
         )

@@ -23,7 +23,7 @@ class LookupPace:
     def take(self, asker: str, now_s: float) -> None:
         used = self._used_by(asker, now_s)
         if used + 1 > PER_MINUTE:
-            message = f"You looked up {PER_MINUTE} models within a minute. Try again a little later."
+            message = f"You looked up {PER_MINUTE} models within a minute. Try again in a moment."
             wait_s = math.ceil((used + 1 - PER_MINUTE) * 60 / PER_MINUTE)
             raise TooManyRequestsError(message, retry_after_s=wait_s, code="too_many_lookups")
         self._used[asker] = (used + 1, now_s)

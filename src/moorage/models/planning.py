@@ -165,7 +165,7 @@ def _serving(facts: ModelFacts, hub: str) -> list[Template]:
         serving = [one for one in serving if one.takes_revision]
     if not serving:
         raise NotUsableError(
-            "no_template", "cannot be fetched by a template here at that revision or with a token"
+            "no_template", "cannot be fetched at that revision or with a token by any template here"
         )
     return serving
 
@@ -252,7 +252,7 @@ def _active(facts: ModelFacts, count: ParameterCount) -> int | None:
 def _file_bytes(facts: ModelFacts) -> int:
     if facts.download_bytes is None:
         raise NotUsableError(
-            "size_unknown", "has files whose size the hub does not say, so its memory cannot be worked out"
+            "size_unknown", "has files whose size the hub does not give, so its memory cannot be worked out"
         )
     return facts.download_bytes
 

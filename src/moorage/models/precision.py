@@ -155,7 +155,7 @@ def _compressed(quantization: Config, plain_bytes: float) -> Precision:
     first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
     weights = first.get("weights") if isinstance(first, Mapping) else None
     if not isinstance(weights, Mapping):
-        raise UnknownPrecisionError("is quantised in a way that it does not state")
+        raise UnknownPrecisionError("does not say how it is quantised")
     bits = _number(weights, 8, "num_bits")
     group = _number(weights, 0, "group_size")
     is_float = weights.get("type") == "float"

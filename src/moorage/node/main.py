@@ -47,7 +47,7 @@ def about() -> None:
 def serve(
     settings: Annotated[Path, typer.Option(help="The machine's settings file.")] = DEFAULT_FILE,
 ) -> None:
-    """Run the installation's containers on this machine's Docker engine, until told to end."""
+    """Run the installation's containers on this machine's Docker engine until stopped."""
     loaded = load_node_settings(settings)
     configure_logging(loaded.log_level, as_json=True)
     asyncio.run(_serve_until_told(loaded, settings))

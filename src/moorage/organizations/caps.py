@@ -28,7 +28,7 @@ ORGANIZATIONS = Cap(
     "Use one of yours, or hand one over",
 )
 PROJECTS = Cap("too_many_projects", "An organization", "projects", "Remove one first")
-API_KEYS = Cap("too_many_api_keys", "A project", "keys that work", "Revoke one first")
+API_KEYS = Cap("too_many_api_keys", "A project", "working keys", "Revoke one first")
 CONTAINERS = Cap("too_many_containers", "A project", "containers", "Delete one first")
 MACHINES = Cap("too_many_machines", "An organization", "machines", "Remove one first")
 REMOVED_MACHINES = Cap(

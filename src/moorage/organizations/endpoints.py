@@ -27,7 +27,7 @@ async def list_organizations(user: TheUser, session: TheSession, paging: Paging)
 async def create_organization(
     body: OrganizationName, user: TheUser, session: TheSession, settings: TheSettings, response: Response
 ) -> Organization:
-    """You become its first admin. Create a project in it next."""
+    """Creates an organization with you as its first admin. Create a project in it next."""
     row = await service.create_organization(session, settings, user, body.name)
     response.headers["Location"] = f"/api/v1/organizations/{row.id}"
     return _organization(row, Role.ADMIN)
@@ -47,7 +47,7 @@ async def rename_organization(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.ORGANIZATION_EDIT))],
     session: TheSession,
 ) -> Organization:
-    """Changes the name everywhere. The id stays, and so does everything that refers to it."""
+    """Changes the name everywhere. The id and everything that refers to it stay."""
     await service.rename_organization(session, access.actor, access.organization, body.name)
     return _organization(access.organization, access.role)
 

@@ -10,7 +10,7 @@ class Organization(BaseModel):
     role: Literal["admin", "user"]
     created_at: datetime
     suspended_at: datetime | None
-    """Since when nothing of it may run; only the operator can lift that."""
+    """Since when none of its containers may run. Only the operator can lift that."""
 
 
 class OrganizationName(BaseModel):

@@ -121,4 +121,4 @@ def _explained(error: IntegrityError, name: str) -> Exception:
 
 
 def _project_name_taken(name: str) -> ConflictError:
-    return ConflictError(f"There is a project named {name} already.", code="name_taken")
+    return ConflictError(f"A project named {name} already exists.", code="name_taken")

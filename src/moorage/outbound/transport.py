@@ -177,10 +177,10 @@ class Transport:
                 url = strict_url(location, base=url)
             except AddressRefusedError as exc:
                 raise TransportRefusedError(
-                    f"{origin} sends us on to an address that is not allowed: {exc}"
+                    f"{origin} redirects to an address that is not allowed: {exc}"
                 ) from exc
         raise TransportRefusedError(
-            f"{owner} sends us on from one address to the next" if max_redirects else f"{owner} sends us on"
+            f"{owner} redirects from one address to the next" if max_redirects else f"{owner} sends us on"
         )
 
     async def post(self, url: URL, body: bytes, headers: dict[str, str], *, max_bytes: int) -> Answer:
@@ -277,9 +277,9 @@ def _failing_in_words(origin: Origin) -> Iterator[None]:
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return "has a certificate that is not valid for this name, or that nobody known has signed"
+        return "has a certificate that is not valid for this name or not signed by a known authority"
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return "does not speak HTTPS as it should"
+        return "does not speak HTTPS correctly"
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, ConnectionRefusedError):
         return "refuses connections"
@@ -289,4 +289,4 @@ def _in_words(error: Exception) -> str:
         return "broke the connection off"
     if isinstance(cause, OSError):
         return "cannot be connected to"
-    return "gave an answer that is not proper HTTP"
+    return "gave an answer that is not valid HTTP"

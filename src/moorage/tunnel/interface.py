@@ -215,7 +215,7 @@ async def _resolved(peer: Peer, present: str | None) -> Peer:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
     except OSError as exc:
-        raise TunnelError(f"The address of {host} cannot be found: {exc.strerror}.") from exc
+        raise TunnelError(f"Cannot find the address of {host}: {exc.strerror}.") from exc
     addresses = [_endpoint(str(where[4][0]), int(port)) for where in found]
     return Peer(
         peer.public_key,

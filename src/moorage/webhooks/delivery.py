@@ -44,7 +44,7 @@ MOST_WAITING = 5000
 """Messages for one webhook."""
 _MAX_ANSWER_BYTES = 64 * 1024
 _GONE = 410
-_MAKER_GONE = "whoever made it is no longer an admin; an admin who wants it switches it on again"
+_MAKER_GONE = "its creator is no longer an admin; any admin can switch it on again"
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ async def list_webhooks(access: Manager, session: TheSession, paging: Paging) ->
 async def create_webhook(
     body: WebhookCreate, access: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> NewWebhook:
-    """Moorage sends what happens to containers and in the organization to this address, signed with the
-    `secret` of the answer, which is shown once. `events` selects what is sent, `format` whether to a program or to
-    a chat."""
+    """Sends events of containers and of the organization to this address, signed with the `secret` in the answer,
+    which is shown once. `events` selects the events; `format` selects whether a program or a chat receives them."""
     row, secret = await service.create_webhook(session, keyring, settings, access, body)
     return NewWebhook(**_shown(row).model_dump(), secret=secret)
 
@@ -38,7 +37,7 @@ async def create_webhook(
 async def edit_webhook(
     webhook_id: str, body: WebhookPatch, access: Manager, session: TheSession, settings: TheSettings
 ) -> Webhook:
-    """Changes its address or its events, or switches it on or off. Events from now on follow the change."""
+    """Changes a webhook's address or events, or switches it on or off. The change applies to events from now on."""
     return _shown(await service.edit_webhook(session, settings, access, webhook_id, body))
 
 
@@ -46,7 +45,7 @@ async def edit_webhook(
     "/organizations/{organization_id}/webhooks/{webhook_id}", summary="Delete a webhook", status_code=204
 )
 async def remove_webhook(webhook_id: str, access: Manager, session: TheSession) -> None:
-    """Moorage sends nothing more to it and forgets its deliveries."""
+    """Deletes the webhook and its deliveries. Moorage sends nothing more to it."""
     await service.remove_webhook(session, access, webhook_id)
 
 
@@ -54,7 +53,7 @@ async def remove_webhook(webhook_id: str, access: Manager, session: TheSession) 
     "/organizations/{organization_id}/webhooks/{webhook_id}/test", summary="Test a webhook", status_code=202
 )
 async def test_webhook(webhook_id: str, access: Manager, session: TheSession) -> Delivery:
-    """Sends a `webhook.test` event. The deliveries show a moment later how it went."""
+    """Sends a `webhook.test` event. A moment later the deliveries show the result."""
     row = await service.send_test(session, access, webhook_id)
     return Delivery.model_validate(row, from_attributes=True)
 

@@ -86,7 +86,7 @@ async def send_test(session: AsyncSession, access: OrganizationAccess, webhook_i
         raise ConflictError("This webhook is switched off. Switch it on first.", code="webhook_disabled")
     if await repository.count_waiting(session, row.id, TEST_EVENT) >= MOST_TESTS_WAITING:
         raise TooManyRequestsError(
-            f"{MOST_TESTS_WAITING} test messages wait for this receiver. See in its deliveries what it answers.",
+            f"{MOST_TESTS_WAITING} test messages wait for this receiver. Check its answers in the deliveries.",
             retry_after_s=60,
             code="too_many_tests",
         )

@@ -112,7 +112,7 @@ class Api:
         self._client.request("DELETE", f"/projects/{_part(project_id)}", params={"name": name})
 
     def preview_deletion(self, organization_id: str) -> types.OrganizationDeletion:
-        """Look at what deleting an organization takes."""
+        """Preview the deletion of an organization."""
         return cast("types.OrganizationDeletion", self._client.request("GET", f"/organizations/{_part(organization_id)}/deletion").body)
 
     def list_members(self, organization_id: str, *, limit: int | None = None) -> Iterator[types.Member]:

@@ -47,12 +47,13 @@ def login(
     key_file: Annotated[Path | None, typer.Option(help="A file with the key; - is stdin.")] = None,
     link: Annotated[str | None, typer.Option(help="A one-time sign-in link.", metavar="LINK")] = None,
     email: Annotated[
-        str | None, typer.Option(help="Sign in by a code sent to it.", metavar="ADDRESS")
+        str | None, typer.Option(help="Sign in with a code sent to this address.", metavar="ADDRESS")
     ] = None,
-    code: Annotated[str | None, typer.Option(help="The mailed code, instead of being asked for it.")] = None,
+    code: Annotated[str | None, typer.Option(help="The mailed code; asked for if left out.")] = None,
     browser: Annotated[bool, typer.Option("--browser", help="Approve the sign-in in a browser.")] = False,
 ) -> None:
-    """Sign in, and remember the address and the session. Without options: as this machine's operator, else by browser."""
+    """Sign in, and remember the address and the session. Without options: as this machine's operator, else in a
+    browser."""
     if sum(one is not None for one in (key, key_file, link, email, browser or None)) > 1:
         raise UsageError("Give only one of --key, --key-file, --link, --email and --browser.")
     url = session.url
@@ -135,7 +136,7 @@ def _by_browser(url: str, session: Session) -> str:
         raise
     finally:
         client.close()
-    raise CliError("Nobody approved the code in time.", ExitCode.NOT_SIGNED_IN, code="not_approved")
+    raise CliError("The code was not approved in time.", ExitCode.NOT_SIGNED_IN, code="not_approved")
 
 
 def _by_email(url: str, session: Session, address: str, code: str | None) -> str:
@@ -210,7 +211,7 @@ def _end_session(session: Session, url: str, token: str) -> bool:
     try:
         Api(client).logout()
     except UnreachableError:
-        session.output.note(f"{url} cannot be reached: the session ends there by itself when it expires.")
+        session.output.note(f"{url} cannot be reached. The session ends there when it expires.")
         return False
     except ApiError as exc:
         if exc.status != 401:
@@ -230,4 +231,6 @@ def _described(who: "Me") -> str:
 
 def _warn_if_readable_on_the_way(session: Session, url: str) -> None:
     if url.startswith("http://") and not is_this_machine(url):
-        session.output.note(f"Warning: {url} is not encrypted; whoever is on the way can read the session.")
+        session.output.note(
+            f"Warning: {url} is not encrypted. Anybody on the network path can read the session."
+        )

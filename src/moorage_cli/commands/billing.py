@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from moorage_cli.api.types import TopUpCreate
 
 app = typer.Typer(
-    help="Credit: what is there, what it was spent on, and how to get more.", no_args_is_help=True
+    help="Credit: how much is left, what it was spent on, and how to add more.", no_args_is_help=True
 )
 
 OrganizationOption = Annotated[
     str | None,
-    typer.Option("--organization", metavar="NAME|ID", help="Whose; else the project's, else the first."),
+    typer.Option(
+        "--organization", metavar="NAME|ID", help="The organization. Default: the project's, else your first."
+    ),
 ]
 
 
@@ -36,7 +38,7 @@ class Transfer(StrEnum):
 
 @command(app, "balance")
 def balance(session: Session, organization: OrganizationOption = None) -> None:
-    """Show the credit, what it is spent on now, and how long it lasts."""
+    """Show the credit, what is spent now, and how long it lasts."""
     found = session.api.get_billing(billing_organization(session, organization))
     if session.output.as_json:
         session.output.result(found)
@@ -62,7 +64,7 @@ def usage(
     ] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
 ) -> None:
-    """Show the hours that were bought; by default those of this month."""
+    """Show the hours that were bought. Default: this month."""
     found = session.api.get_usage(billing_organization(session, organization), from_=first, to=last)
     if session.output.as_json:
         session.output.result(found)
@@ -79,7 +81,7 @@ def usage(
         for one in found["items"]
     ]
     columns = ("DAY", "PROJECT", "CONTAINER", "INSTANCE TYPE", "HOURS", "USD")
-    session.output.table(columns, rows, "Nothing was bought in these days.")
+    session.output.table(columns, rows, "Nothing was bought in this period.")
     session.output.note(f"Total: {shown_price(found['total_microusd'])} USD")
 
 
@@ -105,7 +107,7 @@ def top_up(
     method: Annotated[Method, typer.Option(help="How to pay.")] = Method.CARD,
     transfer: Annotated[Transfer, typer.Option(help="Which kind of bank transfer.")] = Transfer.LOCAL,
 ) -> None:
-    """Get more credit: by card on a page that opens, or by bank transfer with a reference."""
+    """Add credit: by card on a page that opens, or by bank transfer with a reference."""
     wanted: TopUpCreate = {"method": method.value, "amount_microusd": microusd_of(amount)}
     if method is Method.BANK_TRANSFER:
         wanted["transfer"] = transfer.value
@@ -114,7 +116,7 @@ def top_up(
         session.output.result(created)
         return
     if method is Method.CARD:
-        session.output.note("Enter the card on this page; the credit is there a moment later.")
+        session.output.note("Enter the card on this page. The credit arrives a moment later.")
         session.output.line(created["checkout_url"] or "")
         return
     session.output.pairs(
@@ -124,7 +126,7 @@ def top_up(
             ("Reference", created["reference"] or ""),
         ]
     )
-    session.output.note("Write the reference on the transfer: it says whose money it is.")
+    session.output.note("Write the reference on the transfer. It tells whose money it is.")
 
 
 def billing_organization(session: Session, wish: str | None) -> str:

@@ -22,19 +22,21 @@ def register(app: typer.Typer) -> None:
 def card(
     session: Session,
     organization: OrganizationOption = None,
-    save: Annotated[bool, typer.Option("--save", help="Get the page where a card is entered.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove it; ends automatic top-ups.")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Get the page for entering a card.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the card. This ends automatic top-ups.")
+    ] = False,
 ) -> None:
     """Show, save or remove the card that automatic top-ups charge."""
     if save and remove:
-        raise UsageError("A card cannot be saved and removed at once.")
+        raise UsageError("Give --save or --remove, not both.")
     organization_id = billing_organization(session, organization)
     if save:
         page = session.api.save_card(organization_id)
         if session.output.as_json:
             session.output.result(page)
             return
-        session.output.note("Enter the card on this page; nothing is charged.")
+        session.output.note("Enter the card on this page. Nothing is charged.")
         session.output.line(page["checkout_url"])
         return
     if remove:
@@ -53,15 +55,15 @@ def auto_top_up(
     session: Session,
     organization: OrganizationOption = None,
     below: Annotated[
-        str | None, typer.Option(metavar="USD", help="Charge the card when less credit is available.")
+        str | None, typer.Option(metavar="USD", help="Charge the card when the credit falls below this.")
     ] = None,
     amount: Annotated[str | None, typer.Option(metavar="USD", help="How much to charge each time.")] = None,
-    cap: Annotated[str | None, typer.Option(metavar="USD", help="At most so much in a month.")] = None,
-    off: Annotated[bool, typer.Option("--off", help="Switch it off.")] = False,
+    cap: Annotated[str | None, typer.Option(metavar="USD", help="The most to charge in a month.")] = None,
+    off: Annotated[bool, typer.Option("--off", help="Switch automatic top-ups off.")] = False,
 ) -> None:
-    """Show or change whether the saved card is charged when the credit gets low.
+    """Show or change automatic top-ups: whether Moorage charges the saved card when the credit gets low.
 
-    To switch it on, or on again after it was paused, give --below, --amount and --cap.
+    To switch them on, or on again after a pause, give --below, --amount and --cap.
     """
     wanted = (below, amount, cap)
     if any(one is not None for one in wanted) and (off or None in wanted):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FileOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write it there as PDF; `-` is stdout."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write it to this file as PDF; `-` is stdout."),
 ]
 
 
@@ -43,7 +43,7 @@ def invoice(
         months = session.api.list_invoices(organization_id)["items"]
         if not months:
             raise CliError(
-                "There is no invoice: nothing was bought yet.", ExitCode.NOT_FOUND, code="not_found"
+                "There is no invoice: nothing has been bought yet.", ExitCode.NOT_FOUND, code="not_found"
             )
         month = months[0]["month"]
     if output is not None:
@@ -61,12 +61,14 @@ def invoices(session: Session, organization: OrganizationOption = None) -> None:
     rows = [
         [one["month"], one["number"] or "not issued yet", shown_price(one["total_microusd"])] for one in items
     ]
-    session.output.table(("MONTH", "NUMBER", "USD"), rows, "Nothing was bought yet.")
+    session.output.table(("MONTH", "NUMBER", "USD"), rows, "Nothing has been bought yet.")
 
 
 def receipt(
     session: Session,
-    payment: Annotated[str, typer.Argument(metavar="ID", help="As `moor billing receipts` lists it.")],
+    payment: Annotated[
+        str, typer.Argument(metavar="ID", help="The payment's id from `moor billing receipts`.")
+    ],
     output: FileOption = None,
     organization: OrganizationOption = None,
 ) -> None:
@@ -94,7 +96,7 @@ def receipts(session: Session, organization: OrganizationOption = None) -> None:
         ]
         for one in items
     ]
-    session.output.table(("TIME", "NUMBER", "WHAT", "USD", "ID"), rows, "Nothing was paid yet.")
+    session.output.table(("TIME", "NUMBER", "WHAT", "USD", "ID"), rows, "Nothing has been paid yet.")
 
 
 def _path(organization_id: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moorage_cli.api.types import LimitChange, SpendingLimit, SpendingLimits
 
 SetOption = Annotated[
-    str | None, typer.Option("--set", metavar="USD", help="What may be spent in a calendar month.")
+    str | None, typer.Option("--set", metavar="USD", help="The most to spend in a calendar month.")
 ]
 
 
@@ -28,12 +28,12 @@ def limits(
     amount: SetOption = None,
     remove: Annotated[bool, typer.Option("--remove", help="Spend without a limit.")] = False,
 ) -> None:
-    """Show or change what may be spent in a month: by the organization, or with --project by one project.
+    """Show or change the monthly spending limit of the organization, or of one project with --project.
 
-    At the limit no further hours are bought: what runs stops within the hours that are paid.
+    At the limit Moorage buys no more hours, and containers stop before their paid hours end.
     """
     if amount is not None and remove:
-        raise UsageError("A limit cannot be set and removed at once.")
+        raise UsageError("Set a limit or remove it, not both.")
     organization_id = billing_organization(session, organization)
     found = session.api.get_limits(organization_id)
     if amount is not None or remove:
@@ -51,7 +51,7 @@ def limits(
     rows = [_row(one) for one in (found["organization"], *found["projects"])]
     session.output.table(columns, rows, "")
     session.output.note(
-        f"In USD, for the month from {found['month']}; the next one begins on {found['resets_on']}."
+        f"In USD, for the month from {found['month']}. The next month begins on {found['resets_on']}."
     )
 
 

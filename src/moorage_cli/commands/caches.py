@@ -20,7 +20,7 @@ app = typer.Typer(
 
 @command(app, "list")
 def list_them(session: Session) -> None:
-    """List the caches of the organization's containers, with what they hold."""
+    """List the caches of the organization's containers and how full they are."""
     caches = list(session.api.list_caches(session.organization["id"]))
     if session.output.as_json:
         session.output.result(caches)
@@ -43,7 +43,7 @@ def list_them(session: Session) -> None:
 
 @command(app, "delete")
 def delete(session: Session, cache: Annotated[str, typer.Argument(metavar="ID", help="The cache.")]) -> None:
-    """Delete a cache that no replica uses; the next start on that machine downloads anew."""
+    """Delete a cache that no replica uses. The next start on that machine downloads again."""
     deleted = session.api.delete_cache(session.organization["id"], cache)
     session.output.answer(deleted, f"{cache} is being deleted.")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=ShowUnlessTold,
     no_args_is_help=True,
-    help="A version that gets a share of the requests: both side by side, and its end, one way or the other.",
+    help="Canaries: compare a new version with the present one on a share of the requests, then promote or abort it.",
 )
 PromoteAfterOption = Annotated[
     int | None,
@@ -30,7 +30,7 @@ PromoteAfterOption = Annotated[
         metavar="MINUTES",
         min=1,
         max=1440,
-        help="When it has served well for so long, it takes over by itself. Otherwise you decide.",
+        help="Promote it once it has served well for this long. Default: you decide.",
     ),
 ]
 _SECONDS = 60
@@ -47,23 +47,23 @@ def update(
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="As for `moor edit`.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Settings in TOML, as for deploy.")
+        Path | None, typer.Option("-f", "--file", help="A file of settings in TOML, as for `moor deploy`.")
     ] = None,
     canary: Annotated[
         int | None,
         typer.Option(
-            min=1, max=50, metavar="PERCENT", help="So many of a hundred requests go to the new version."
+            min=1, max=50, metavar="PERCENT", help="Percentage of requests that the new version gets."
         ),
     ] = None,
     promote_after: PromoteAfterOption = None,
     no_wait: NoWaitOption = False,
 ) -> None:
-    """Apply new settings, or the draft, without an outage: the old version serves until the new one has served well.
+    """Apply new settings, or the draft, without an outage. The old version serves until the new one has served well.
 
-    With --canary the new version gets a share of the requests, until it is promoted or aborted.
+    With --canary the new version gets a share of the requests until it is promoted or aborted.
     """
     if promote_after is not None and canary is None:
-        raise UsageError("--promote-after goes with --canary.")
+        raise UsageError("--promote-after needs --canary.")
     found = session.container(container)
     body = body_of(session, found, changes, file)
     if body:
@@ -76,7 +76,7 @@ def update(
         wanted["promote_after_s"] = promote_after * _SECONDS
     applied = session.api.apply_draft(found["id"], wanted)
     if not no_wait and applied["rollout"] is not None:
-        ended = waiting(session, applied, wait_until_canary_serves, "It comes up all the same.")
+        ended = waiting(session, applied, wait_until_canary_serves, "The canary still starts.")
         assert ended is not None, "wait_until_canary_serves gives the container back"
         given_up(session, ended)
         applied = ended
@@ -85,7 +85,7 @@ def update(
 
 @command(app)
 def show(session: Session, container: ContainerArgument) -> None:
-    """Both versions side by side."""
+    """Show both versions side by side."""
     found = session.container(container)
     _refuse_without(found)
     _show(session, found)
@@ -98,7 +98,7 @@ def share(
     percent: Annotated[int, typer.Argument(min=1, max=50, metavar="PERCENT")],
     promote_after: PromoteAfterOption = None,
 ) -> None:
-    """Another share of the requests for it."""
+    """Change the canary's share of the requests."""
     found = session.container(container)
     body: CanaryRequest = {"share": percent}
     if promote_after is not None:
@@ -108,18 +108,18 @@ def share(
 
 @command(app)
 def promote(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
-    """It takes over, without an outage."""
+    """Let the canary take over, without an outage."""
     found = session.container(container)
     promoted = session.api.promote_canary(found["id"])
-    _end(session, promoted, "It takes over all the same.", no_wait=no_wait)
+    _end(session, promoted, "The canary still takes over.", no_wait=no_wait)
 
 
 @command(app)
 def abort(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
-    """It goes; the version beside it serves all requests. The draft is kept."""
+    """Stop the canary. The other version serves all requests, and the draft is kept."""
     found = session.container(container)
     aborted = session.api.abort_canary(found["id"])
-    _end(session, aborted, "It goes all the same.", no_wait=no_wait)
+    _end(session, aborted, "The canary still stops.", no_wait=no_wait)
 
 
 def _end(session: Session, container: "Container", meanwhile: str, *, no_wait: bool) -> None:

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 def capsules(
     session: Session,
     container: ContainerArgument,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=50, help="How many, at most.")] = 3,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=50, help="The most to show.")] = 3,
 ) -> None:
     """Show why replicas of a container ended badly, newest first. The id of a deleted container works too."""
     # Its id is all that is left of a deleted container.
@@ -33,7 +33,7 @@ def capsules(
         session.output.result(items)
         return
     if not items:
-        session.output.line("No replica of it ended badly in the last days.")
+        session.output.line("None of its replicas ended badly in the last days.")
     for capsule in items:
         session.output.pairs([(name, value) for name, value in _pairs(capsule) if value])
         for line in capsule["last_lines"][-SHOWN_LINES:]:

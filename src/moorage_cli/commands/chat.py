@@ -32,17 +32,17 @@ def register(app: typer.Typer) -> None:
 def chat(
     session: Session,
     container: ContainerArgument,
-    message: Annotated[str | None, typer.Argument(help="What to say.", show_default="a conversation")] = None,
+    message: Annotated[str | None, typer.Argument(help="The message.", show_default="a conversation")] = None,
     key: Annotated[
-        str | None, typer.Option(help="An API key of the project; else MOORAGE_API_KEY, else a new one.")
+        str | None, typer.Option(help="An API key of the project. Default: MOORAGE_API_KEY, else a new key.")
     ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="Instructions that stand before the conversation.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="For servers with several.")] = None,
-    no_stream: Annotated[bool, typer.Option("--no-stream", help="Wait for the whole answer.")] = False,
+    system: Annotated[str | None, typer.Option(help="A system message before the conversation.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model, if the server has several.")] = None,
+    no_stream: Annotated[
+        bool, typer.Option("--no-stream", help="Wait for the whole answer instead of streaming it.")
+    ] = False,
 ) -> None:
-    """Chat with a running container through its endpoint. Without a message: a conversation."""
+    """Chat with a running container through its endpoint. Without a message, have a conversation."""
     found = session.container(container)
     if found["state"] != "RUNNING":
         raise failure(found)
@@ -57,7 +57,7 @@ def chat(
             _converse(session, client, body, messages)
         if client.serves_v1 and found["api_path"] != "/v1":
             session.output.note(
-                f"It serves /v1, so {found['endpoint_url']}/api/v1 does not reach it. "
+                f"Its server serves /v1, so {found['endpoint_url']}/api/v1 does not reach it. "
                 f"`moor edit {shlex.quote(found['name'])} --set api_path=/v1 --apply` changes that."
             )
 
@@ -90,11 +90,11 @@ def _revoke(session: Session, key_id: str) -> None:
     try:
         session.api.revoke_api_key(key_id)
     except CliError as exc:
-        session.output.note(f"The key {key_id} could not be revoked; it ends by itself. {exc.message}")
+        session.output.note(f"The key {key_id} could not be revoked. It expires by itself. {exc.message}")
 
 
 def _converse(session: Session, client: ChatClient, body: Record, messages: list[Record]) -> None:
-    session.output.note("Say something; /exit or Ctrl-D ends the conversation.")
+    session.output.note("Type a message. /exit or Ctrl-D ends the conversation.")
     while True:
         said = _read_line()
         if said is None or said.strip() in ("/exit", "/quit"):

@@ -22,7 +22,9 @@ from moorage_cli.waiting import wait_until_gone, wait_until_stopped
 if TYPE_CHECKING:
     from moorage_cli.api.types import Container, Replica, RestartRequest
 
-NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is done.")]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Return at once instead of waiting until it is done.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -73,23 +75,23 @@ def restart(
     session: Session,
     container: ContainerArgument,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="On other machines than those it is on, or was last.")
+        bool, typer.Option("--elsewhere", help="Use other machines than the present or last ones.")
     ] = False,
     no_wait: NoWaitOption = False,
 ) -> None:
-    """Replace a container's replicas by new ones, one at a time."""
+    """Replace a container's replicas with new ones, one at a time."""
     _deploy_again(
         session, container, "restart", no_wait, {"avoid_current_nodes": True} if elsewhere else None
     )
 
 
 def stop(session: Session, container: ContainerArgument, no_wait: NoWaitOption = False) -> None:
-    """Stop a container; requests in flight may finish."""
+    """Stop a container. Requests in flight may finish."""
     found = session.container(container)
     answer = session.client.request("POST", f"/containers/{found['id']}/stop")
     stopped: Container = answer.body
     if not no_wait and stopped["state"] == "STOPPING":
-        waited = waiting(session, stopped, wait_until_stopped, "It goes on stopping.")
+        waited = waiting(session, stopped, wait_until_stopped, "It still stops.")
         assert waited is not None, "wait_until_stopped gives the container back"
         if waited["state"] not in ("STOPPED", "FAILED"):
             raise failure(waited)
@@ -113,7 +115,7 @@ def delete(
         _confirm(found["name"])
     deleted = session.api.delete_container(found["id"])
     if not no_wait:
-        waiting(session, deleted, wait_until_gone, "It is being deleted all the same.")
+        waiting(session, deleted, wait_until_gone, "It is still being deleted.")
     session.output.answer(
         {"id": found["id"], "name": found["name"], "deleted": not no_wait},
         f"{found['name']} is {'being deleted' if no_wait else 'deleted'}.",
@@ -154,7 +156,7 @@ def _machine(replica: "Replica") -> str:
 def events(
     session: Session,
     container: ContainerArgument,
-    count: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many, at most.")] = 50,
+    count: Annotated[int, typer.Option("-n", "--lines", min=1, help="The most to show.")] = 50,
 ) -> None:
     """Show what happened to a container, oldest first."""
     found = session.container(container)
@@ -167,7 +169,7 @@ def events(
         [shown_time(one["at"]), one["kind"], one["actor"], one["reason"] or "", one["message"] or ""]
         for one in items
     ]
-    session.output.table(("TIME", "EVENT", "WHO", "REASON", "MESSAGE"), rows, "Nothing happened yet.")
+    session.output.table(("TIME", "EVENT", "WHO", "REASON", "MESSAGE"), rows, "Nothing has happened yet.")
 
 
 def shown_fix(container: "Container") -> str:
@@ -198,9 +200,9 @@ def _confirm(name: str) -> None:
         typed = typer.prompt(f"This cannot be undone. Type the name ({name}) to delete it", err=True)
     except typer.Abort:
         typer.echo(err=True)  # the question's line is still open
-        raise UsageError("Nothing was deleted.", hint="Use --yes where nobody can answer.") from None
+        raise UsageError("Nothing was deleted.", hint="Add --yes to delete it without being asked.") from None
     if typed.strip() != name:
-        raise UsageError(f"That is not its name: nothing was deleted. Type {name}.")
+        raise UsageError(f"That is not its name, so nothing was deleted. Type {name}.")
 
 
 def _state_and_reason(container: "Container") -> Text:

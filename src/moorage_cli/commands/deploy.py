@@ -34,23 +34,25 @@ def deploy(
     session: Session,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[hf:ORG/NAME[@REVISION]]", help="A model to serve, instead of an image."),
+        typer.Argument(metavar="[hf:ORG/NAME[@REVISION]]", help="A model to serve instead of an image."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Settings in TOML; keys as in the API.")
+        Path | None,
+        typer.Option("-f", "--file", help="A file of settings in TOML. Keys are those of the API."),
     ] = None,
     compose: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A service of a compose file; the handbook's page From Docker says more."
+            metavar="FILE", help="Deploy a service of this compose file; see From Docker in the handbook."
         ),
     ] = None,
     service: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which of them.", show_default="the only one")
+        str | None,
+        typer.Option(metavar="NAME", help="The service in the compose file.", show_default="the only one"),
     ] = None,
     leave_out: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Do without this of the service's, e.g. volumes; repeatable."),
+        typer.Option(metavar="KEY", help="Leave this key of the service out, e.g. volumes; repeatable."),
     ] = None,
     image: Annotated[str | None, typer.Option(help="The image, e.g. ghcr.io/acme/chat:1.2.")] = None,
     name: Annotated[
@@ -59,8 +61,10 @@ def deploy(
     provider: Annotated[
         str | None, typer.Option(help="The registry's provider.", show_default="by image")
     ] = None,
-    username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
+    username: Annotated[str | None, typer.Option(help="The user name at a private registry.")] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the registry's password; - is stdin.")
+    ] = None,
     instance_type: Annotated[
         str | None,
         typer.Option(
@@ -69,29 +73,32 @@ def deploy(
         ),
     ] = None,
     min_replicas: Annotated[
-        int | None, typer.Option("--min", help="Least replicas; turns autoscaling on.")
+        int | None, typer.Option("--min", help="The fewest replicas; turns autoscaling on.")
     ] = None,
     max_replicas: Annotated[
-        int | None, typer.Option("--max", help="Most replicas; turns autoscaling on.")
+        int | None, typer.Option("--max", help="The most replicas; turns autoscaling on.")
     ] = None,
     start_command: Annotated[
         str | None, typer.Option("--command", help="Replaces the image's entry point and command.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Where it listens.", show_default="the image's, else 8000")
+        int | None,
+        typer.Option(help="The port that its server listens on.", show_default="the image's, else 8000"),
     ] = None,
     health_path: Annotated[
-        str | None, typer.Option(help="Answers 200 once it is ready, e.g. /health.")
+        str | None, typer.Option(help="Path that answers 200 once it is ready, e.g. /health.")
     ] = None,
-    health_timeout: Annotated[int | None, typer.Option(help="Seconds it may take to get ready.")] = None,
+    health_timeout: Annotated[int | None, typer.Option(help="Seconds that it may take to get ready.")] = None,
     api_path: Annotated[
         str | None,
-        typer.Option(help="What its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"),
+        typer.Option(
+            help="The path that its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"
+        ),
     ] = None,
     sleep_after: Annotated[
         int | None,
         typer.Option(
-            help="Seconds without a request after which it sleeps and costs nothing; the next request wakes it.",
+            help="Seconds without a request until it sleeps and costs nothing. The next request wakes it.",
             show_default="never",
         ),
     ] = None,
@@ -99,14 +106,14 @@ def deploy(
         int | None,
         typer.Option(
             metavar="GIB",
-            help="Room on its machines for weights and kernels, so that later starts find them; 0 for none.",
+            help="Space on its machines for weights and kernels, so that later starts find them; 0 for none.",
             show_default="none; with a model, what it needs",
         ),
     ] = None,
     infrastructure: Annotated[
         str | None,
         typer.Option(
-            help="Whose machines: operator, community (whose owners can read what runs there) or any.",
+            help="Whose machines to use: operator, community (owners can read what runs there) or any.",
             show_default="operator",
         ),
     ] = None,
@@ -119,13 +126,20 @@ def deploy(
     ] = False,
     as_proposed: Annotated[
         bool,
-        typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
+        typer.Option(
+            "--as-proposed", help="Use the settings known for its image: API path, port, health path."
+        ),
     ] = False,
     env: Annotated[
         list[str] | None,
-        typer.Option("-e", "--env", metavar="KEY=VALUE", help="Repeatable; KEY alone takes yours."),
+        typer.Option(
+            "-e",
+            "--env",
+            metavar="KEY=VALUE",
+            help="A variable; repeatable. KEY alone takes the value from your shell.",
+        ),
     ] = None,
-    env_file: Annotated[Path | None, typer.Option(help="Lines of KEY=VALUE.")] = None,
+    env_file: Annotated[Path | None, typer.Option(help="A file of variables, in lines of KEY=VALUE.")] = None,
     template: Annotated[
         str | None,
         typer.Option(help="The server for the model; see `moor templates`.", show_default="by model"),
@@ -140,16 +154,18 @@ def deploy(
     ] = None,
     requests: Annotated[
         int | None,
-        typer.Option(help="How many such requests a replica holds at once.", show_default="by template"),
+        typer.Option(
+            help="The number of such requests that a replica holds at once.", show_default="by template"
+        ),
     ] = None,
     gguf: Annotated[
-        str | None, typer.Option(metavar="FILE|QUANTISATION", help="Which GGUF file, e.g. Q4_K_M.")
+        str | None, typer.Option(metavar="FILE|QUANTISATION", help="The GGUF file, e.g. Q4_K_M.")
     ] = None,
     hub_token_file: Annotated[
         Path | None, typer.Option(help="File with a token for a private or gated model; - is stdin.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what the model needs and where it fits.")
+        bool, typer.Option("--dry-run", help="Show what the model needs and where it fits; deploy nothing.")
     ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait until it runs.")] = False,
 ) -> None:
@@ -177,9 +193,9 @@ def deploy(
         environment_file=env_file,
     )
     if sum(one is not None for one in (model, file, compose)) > 1:
-        raise UsageError("Deploy a model, a settings file or a compose service: one of them, not several.")
+        raise UsageError("Deploy one of these: a model, a settings file or a compose service.")
     if compose is None and (service is not None or leave_out):
-        raise UsageError("--service and --leave-out are for a compose file: moor deploy --compose FILE.")
+        raise UsageError("--service and --leave-out need a compose file: moor deploy --compose FILE.")
     of_model = (template, context_tokens, requests, gguf, hub_token_file)
     if model is not None:
         wanted = ModelOptions(model, *of_model)
@@ -198,7 +214,7 @@ def deploy(
     else:
         if dry_run or any(one is not None for one in of_model):
             raise UsageError(
-                "--template, --context, --requests, --gguf, --hub-token-file and --dry-run are for a model: moor deploy hf:ORG/NAME."
+                "--template, --context, --requests, --gguf, --hub-token-file and --dry-run need a model: moor deploy hf:ORG/NAME."
             )
         if compose is not None:
             # Its parser is read in only where there is a file to parse.

@@ -54,7 +54,7 @@ def project_to_deploy_to(session: Session) -> "Project":
         # `--project NAME` of one that does not exist is a mistake; no project at all is a beginning.
         project = create_project(session.client, "default", session.organization)
         session.output.note(
-            f"You had no project: created {project['name']!r} in the organization {project['organization_name']}."
+            f"You had no project, so this created {project['name']!r} in the organization {project['organization_name']}."
         )
         return project
 
@@ -98,7 +98,7 @@ def _start_command(session: Session, project: "Project", body: Record, asked: As
         return {}
     if not command:
         raise CliError(
-            f"{asked.subject} leaves nothing to start: it takes away what the image has.",
+            f"{asked.subject} removes the image's entry point and names nothing to start instead.",
             ExitCode.USAGE,
             code="usage",
         )
@@ -118,6 +118,6 @@ def _entrypoint(session: Session, project: "Project", body: Record) -> list[str]
             f"The arguments are for the entry point of {body['image']}, which Moorage cannot see.",
             ExitCode.USAGE,
             code="entrypoint_unknown",
-            hint="Say what is started: `--entrypoint PROGRAM`, in a compose service `entrypoint:`, or --command for all of it.",
+            hint="Name the program: `--entrypoint PROGRAM`, `entrypoint:` in a compose service, or --command for the whole command.",
         )
     return entrypoint

@@ -26,7 +26,7 @@ _OUTCOMES = {
     "connected": "answers",
     "refused": "refuses connections",
     "timed_out": "no answer",
-    "unreachable": "no way to it",
+    "unreachable": "unreachable",
 }
 
 
@@ -35,11 +35,14 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(session: Session, container: ContainerArgument) -> None:
-    """Test names and connections from inside a container's network; `moor doctor host` looks at this machine instead:
-    its driver, GPUs, engine and disk. A container that is named host is reached by its id."""
+    """Test names and connections from inside a container's network. `moor doctor host` checks this machine instead:
+    its driver, GPUs, engine and disk. For a container named host, give its id."""
     if container == HOST:
         if look_at_host is None:
-            raise CliError("Only the machine's own `moor` can look at it: run it there.", code="not_here")
+            raise CliError(
+                "`moor doctor host` works only where Moorage is installed. Run it on that machine.",
+                code="not_here",
+            )
         look_at_host(session)
         return
     found = session.container(container)
@@ -49,13 +52,13 @@ def doctor(session: Session, container: ContainerArgument) -> None:
     while diagnosis["state"] == "asked":
         if time.monotonic() > deadline_s:
             raise CliError(
-                f"Nobody answered within {_LONGEST_S:g} s. Is the controller up? See `moor status`.",
+                f"No answer within {_LONGEST_S:g} s. Check with `moor status` that the controller runs.",
                 code="doctor_timeout",
             )
         time.sleep(_PAUSE_S)
         diagnosis = session.api.get_diagnosis(found["id"])
     if diagnosis["state"] == "failed":
-        raise CliError(diagnosis["message"] or "It could not be looked at.", code="doctor_failed")
+        raise CliError(diagnosis["message"] or "The network could not be tested.", code="doctor_failed")
     if session.output.as_json:
         session.output.result(diagnosis)
         return

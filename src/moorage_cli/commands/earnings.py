@@ -15,14 +15,12 @@ from moorage_cli.times import shown_time
 if TYPE_CHECKING:
     from moorage_cli.api.types import PayoutAccountWrite
 
-app = typer.Typer(
-    help="What the organization's machines earned, and how to have it sent.", no_args_is_help=True
-)
+app = typer.Typer(help="What the organization's machines earned, and payouts of it.", no_args_is_help=True)
 
 
 @command(app, "show")
 def show(session: Session, organization: OrganizationOption = None) -> None:
-    """Show what was earned, and how much of it can be sent now."""
+    """Show what was earned and how much can be sent now."""
     found = session.api.get_earnings(billing_organization(session, organization))
     if session.output.as_json:
         session.output.result(found)
@@ -47,7 +45,7 @@ def show(session: Session, organization: OrganizationOption = None) -> None:
 
 @command(app, "entries")
 def entries(session: Session, organization: OrganizationOption = None) -> None:
-    """List the newest movements of what was earned."""
+    """List the newest movements of earnings."""
     found = session.api.get_earnings(billing_organization(session, organization), limit=200)
     if session.output.as_json:
         session.output.result(found["entries"])
@@ -70,7 +68,7 @@ def machines(
     session: Session,
     organization: OrganizationOption = None,
     month: Annotated[
-        str | None, typer.Option(metavar="YYYY-MM", help="Which month, in UTC.", show_default="this one")
+        str | None, typer.Option(metavar="YYYY-MM", help="The month, in UTC.", show_default="this one")
     ] = None,
 ) -> None:
     """Show what each machine served and earned in a month."""
@@ -82,7 +80,7 @@ def machines(
         [one["name"] or one["machine_id"], _hours(one["served_s"]), shown_price(one["earned_microusd"])]
         for one in found["items"]
     ]
-    session.output.table(("MACHINE", "SERVED", "USD"), rows, "No machine served in this month.")
+    session.output.table(("MACHINE", "SERVED", "USD"), rows, "No machine served this month.")
     session.output.note(f"{found['month']}: {shown_price(found['earned_microusd'])} USD")
 
 
@@ -90,15 +88,17 @@ def machines(
 def account(
     session: Session,
     organization: OrganizationOption = None,
-    holder: Annotated[str | None, typer.Option(help="As the bank knows them.")] = None,
-    number: Annotated[
-        str | None, typer.Option(metavar="IBAN", help="The IBAN, or the number of the account.")
+    holder: Annotated[
+        str | None, typer.Option(help="The account holder's name, as the bank knows it.")
     ] = None,
-    bank: Annotated[str, typer.Option(help="The BIC, where the account alone does not say it.")] = "",
+    number: Annotated[str | None, typer.Option(metavar="IBAN", help="The IBAN or account number.")] = None,
+    bank: Annotated[
+        str, typer.Option(help="The BIC, if the account number does not identify the bank.")
+    ] = "",
 ) -> None:
-    """Show the bank account that earnings are sent to; with --holder and --number, name another."""
+    """Show the bank account for earnings. Change it with --holder and --number."""
     if (holder is None) != (number is None):
-        raise UsageError("Name both --holder and --number, or neither to see the account.")
+        raise UsageError("Give both --holder and --number, or neither to see the account.")
     organization_id = billing_organization(session, organization)
     if holder is None or number is None:
         found = session.api.get_payout_account(organization_id)
@@ -109,11 +109,13 @@ def account(
         session.output.result(found)
         return
     if found["account"] is None:
-        session.output.note("No account was named yet: `moor earnings account --holder NAME --number IBAN`.")
+        session.output.note(
+            "There is no account yet. Name one: `moor earnings account --holder NAME --number IBAN`."
+        )
         return
-    session.output.line(f"The account that ends with {found['account']}.")
+    session.output.line(f"The account ending in {found['account']}.")
     if found["frozen_until"]:
-        session.output.note(f"It is new: nothing is sent before {shown_time(found['frozen_until'])}.")
+        session.output.note(f"It is new, so nothing is sent before {shown_time(found['frozen_until'])}.")
 
 
 @command(app, "payout")
@@ -121,12 +123,12 @@ def payout(session: Session, organization: OrganizationOption = None) -> None:
     """Ask for all that can be sent now."""
     made = session.api.request_payout(billing_organization(session, organization))
     amount = shown_price(made["amount_microusd"])
-    session.output.answer(made, f"Asked for {amount} USD ({made['id']}). You get a mail when it was sent.")
+    session.output.answer(made, f"Asked for {amount} USD ({made['id']}). You get a mail once it is sent.")
 
 
 @command(app, "payouts")
 def payouts(session: Session, organization: OrganizationOption = None) -> None:
-    """List what was asked for and sent, newest first."""
+    """List payouts, newest first."""
     items = list(session.api.list_payouts(billing_organization(session, organization)))
     if session.output.as_json:
         session.output.result(items)
@@ -142,7 +144,9 @@ def payouts(session: Session, organization: OrganizationOption = None) -> None:
         ]
         for one in items
     ]
-    session.output.table(("TIME", "USD", "STATE", "ACCOUNT", "", "ID"), rows, "Nothing was asked for yet.")
+    session.output.table(
+        ("TIME", "USD", "STATE", "ACCOUNT", "", "ID"), rows, "Nothing has been asked for yet."
+    )
 
 
 @command(app, "statement")
@@ -160,7 +164,7 @@ def statement(
         months = session.api.list_statements(organization_id)["items"]
         if not months:
             raise CliError(
-                "There is no statement: nothing was earned yet.", ExitCode.NOT_FOUND, code="not_found"
+                "There is no statement: nothing has been earned yet.", ExitCode.NOT_FOUND, code="not_found"
             )
         month = months[0]["month"]
     if output is not None:

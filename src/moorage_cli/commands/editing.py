@@ -40,13 +40,16 @@ def edit(
         typer.Option(
             "--set",
             metavar="FIELD=VALUE",
-            help="Repeatable, e.g. port=9000, env.TOKEN=…; empty is none, env.TOKEN alone takes yours.",
+            help=(
+                "A setting, e.g. port=9000 or env.TOKEN=…; repeatable. Empty means none. env.TOKEN alone "
+                "takes the value from your shell."
+            ),
         ),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("-f", "--file", help="Settings in TOML, as for deploy.")
+        Path | None, typer.Option("-f", "--file", help="A file of settings in TOML, as for `moor deploy`.")
     ] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Run with the new settings.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Apply the draft.")] = False,
     strategy: Annotated[
         str,
         typer.Option(
@@ -54,20 +57,20 @@ def edit(
             "has served well for a while. A canary is begun with `moor update`."
         ),
     ] = "replace",
-    discard: Annotated[bool, typer.Option("--discard", help="Throw the draft away.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Discard the draft.")] = False,
     no_wait: NoWaitOption = False,
 ) -> None:
-    """Change settings: at once while it is stopped, as a draft while it runs. Without --set, show the draft.
+    """Change settings: at once while a container is stopped, as a draft while it runs. Without --set, show the draft.
 
-    A draft that is applied and does not become healthy is given up: the settings from before come back.
+    If an applied draft does not become healthy, the previous settings come back.
     """
     found = session.container(container)
     body = body_of(session, found, changes, file)
     if discard:
         if body or apply:
-            raise UsageError("--discard goes with nothing else.")
+            raise UsageError("--discard goes with no other option.")
         session.api.discard_draft(found["id"])
-        session.output.note(f"The draft of {found['name']} is gone.")
+        session.output.note(f"Discarded the draft of {found['name']}.")
         return
     if body and found["state"] in ("STOPPED", "FAILED"):
         found = session.api.edit_container(found["id"], cast("ContainerPatch", body))
@@ -87,9 +90,9 @@ def fix(session: Session, container: ContainerArgument, no_wait: NoWaitOption = 
     found = session.container(container)
     offered = found["fix"]
     if offered is None:
-        why = "there is no setting of which Moorage knows that it would help"
+        why = "Moorage knows no setting that would help"
         if found["state"] != "FAILED":
-            why = f"it has not failed, it is {found['state']}"
+            why = f"it has not failed; it is {found['state']}"
         raise CliError(
             f"{found['name']} offers no fix: {why}.",
             code="no_fix",
@@ -131,7 +134,7 @@ def apply_draft(session: Session, found: "Container", strategy: str, no_wait: bo
     if applied["draft"] is None:
         report_deployment(session, wait_for_deployment(session, applied))
         return
-    ended = waiting(session, applied, wait_until_applied, "The draft is being applied all the same.")
+    ended = waiting(session, applied, wait_until_applied, "The draft is still being applied.")
     assert ended is not None, "wait_until_applied gives the container back"
     given_up(session, ended)
     report_deployment(session, ended)
@@ -144,10 +147,10 @@ def given_up(session: Session, ended: "Container", *, but: str | None = None) ->
         if session.output.as_json:
             session.output.result(ended)
         raise CliError(
-            f"The new settings failed ({failure['reason']}), so {ended['name']} runs with those from before. "
+            f"The new settings failed ({failure['reason']}), so {ended['name']} runs with the previous ones. "
             f"{failure['message']}",
             code=failure["reason"],
-            hint="The draft is kept: fix it with `moor edit --set`, or throw it away with --discard.",
+            hint="The draft is kept. Fix it with `moor edit --set`, or discard it with --discard.",
         )
 
 
@@ -194,7 +197,7 @@ def _needs(rolling: "RollingNeeds") -> str:
     cost = rolling["cost_microusd"]
     paid = f"costs USD {shown_price(cost)} for its first hours" if cost else "costs nothing more"
     room = "there is room" if rolling["room_for"] >= rolling["beside_at_least"] else "there is no room now"
-    return f"both versions serve beside each other for a while, which {paid}; {room} for it"
+    return f"both versions serve side by side for a while, which {paid}; {room} for it"
 
 
 def _value(value: object) -> str:

@@ -30,16 +30,18 @@ class Scope(StrEnum):
 @command(app, "create")
 def create(
     session: Session,
-    name: Annotated[str, typer.Option(help="To tell it from others.")] = "key",
-    scope: Annotated[Scope, typer.Option(help="Call containers, or manage them too.")] = Scope.INFERENCE,
+    name: Annotated[str, typer.Option(help="A name to tell it from others.")] = "key",
+    scope: Annotated[
+        Scope, typer.Option(help="Whether it may call containers only, or manage them too.")
+    ] = Scope.INFERENCE,
     expires: Annotated[
-        str | None, typer.Option(metavar="30d|TIME", help="When it ends.", show_default="never")
+        str | None, typer.Option(metavar="30d|TIME", help="When it expires.", show_default="never")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Requests per minute, beyond which it gets 429.")
     ] = None,
 ) -> None:
-    """Create an API key. The key alone goes to stdout: export MOORAGE_API_KEY=$(moor keys create)"""
+    """Create an API key. Only the key goes to stdout: export MOORAGE_API_KEY=$(moor keys create)"""
     expires_at = time_after(expires, datetime.now(UTC), "--expires") if expires is not None else None
     created = create_key(
         session.client, session.project["id"], name, scope.value, expires_at, requests_per_minute=limit
@@ -49,7 +51,7 @@ def create(
         return
     until = f"until {shown_time(created['expires_at'])}" if created["expires_at"] else "until it is revoked"
     session.output.note(f"Created {created['name']} ({created['id']}), good for {scope.value} {until}.")
-    session.output.note("Keep it: it is shown this once.")
+    session.output.note("Keep it. It is shown only once.")
     session.output.line(created["key"])
 
 
@@ -79,7 +81,7 @@ def list_them(session: Session) -> None:
 
 @command(app, "show")
 def show(session: Session, key: KeyArgument) -> None:
-    """Show an API key: its limit, its last use, and why it is refused if it is."""
+    """Show an API key: its limit, its last use, and whether and why it is refused."""
     one = session.api.get_api_key(_key_id(session, key))
     if session.output.as_json:
         session.output.result(one)
@@ -100,7 +102,7 @@ def limit(
         str, typer.Argument(metavar="N|none", help="Requests per minute, beyond which it gets 429.")
     ],
 ) -> None:
-    """Give an API key a limit of its own, or take it away."""
+    """Set or remove an API key's own limit."""
     number = None if requests_per_minute == "none" else _whole_number(requests_per_minute)
     changed = session.api.change_api_key(_key_id(session, key), {"requests_per_minute": number})
     session.output.answer(changed, f"{changed['name']} ({changed['id']}): {_limit(changed)}.")
@@ -110,11 +112,9 @@ def limit(
 def rotate(
     session: Session,
     key: KeyArgument,
-    overlap: Annotated[
-        str, typer.Option(metavar="1h|0s", help="For how long the old key works beside the new one.")
-    ] = "1h",
+    overlap: Annotated[str, typer.Option(metavar="1h|0s", help="How long the old key keeps working.")] = "1h",
 ) -> None:
-    """Replace an API key by a new one. The new key alone goes to stdout."""
+    """Replace an API key with a new one. Only the new key goes to stdout."""
     now = datetime.now(UTC)
     overlap_s = int((time_after(overlap, now, "--overlap") - now).total_seconds())
     created = session.api.rotate_api_key(_key_id(session, key), {"overlap_s": overlap_s})
@@ -122,7 +122,7 @@ def rotate(
         session.output.result(created)
         return
     session.output.note(f"Created {created['name']} ({created['id']}); the old key ends in {overlap}.")
-    session.output.note("Keep it: it is shown this once.")
+    session.output.note("Keep it. It is shown only once.")
     session.output.line(created["key"])
 
 
@@ -200,6 +200,6 @@ def _find(session: Session, name: str) -> "ApiKey":
             f"There is no key named {name!r} in the project {session.project['name']}.",
             ExitCode.NOT_FOUND,
             code="not_found",
-            hint="`moor keys list` shows those that there are.",
+            hint="`moor keys list` shows the keys.",
         )
     return found[0]

@@ -62,32 +62,41 @@ def logs(
         str | None,
         typer.Argument(
             metavar="CONTAINER",
-            help="A container's name or id; without it, all of the project.",
+            help="A container's name or id. Default: all containers of the project.",
             autocompletion=completion.containers,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with new lines as they come.")
+        bool, typer.Option("-f", "--follow", help="Keep printing new lines as they come.")
     ] = False,
     replica: Annotated[
-        str | None, typer.Option(help="Only this replica's: its id, or the end of it.")
+        str | None, typer.Option(help="Only lines of this replica: its id, or the end of it.")
     ] = None,
     stream: Annotated[Stream | None, typer.Option(help="Only this stream.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Not older than this.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="10m|TIME", help="Older than this.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="10m|TIME", help="Only lines from this time on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="10m|TIME", help="Only lines before this time.")
+    ] = None,
     grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only lines with this text in them.")
+        str | None, typer.Option(metavar="TEXT", help="Only lines that contain this text.")
     ] = None,
     count: Annotated[
         int | None,
         typer.Option(
-            "-n", "--lines", min=0, max=MAX_LINES, show_default="200, or all --since", help="The newest N."
+            "-n",
+            "--lines",
+            min=0,
+            max=MAX_LINES,
+            show_default="200, or all --since",
+            help="Only the newest N lines.",
         ),
     ] = None,
 ) -> None:
-    """Show log lines, oldest first; those of the whole project include containers that are deleted."""
+    """Show log lines, oldest first. Those of the whole project include deleted containers."""
     if follow and until is not None:
-        raise UsageError("--follow goes on for ever; it cannot be used with --until.")
+        raise UsageError("--follow does not end, so it cannot be used with --until.")
     now = datetime.now(UTC)
     default_lines = DEFAULT_LINES if since is None else MAX_LINES
     container_id = session.container(container)["id"] if container is not None else None
@@ -158,7 +167,7 @@ def _replica_id(session: Session, container_id: str | None, reference: str) -> s
     if reference.startswith("rep_"):
         return reference
     if container_id is None:
-        raise UsageError("--replica needs the container, or the replica's whole id.")
+        raise UsageError("--replica needs the container or the replica's whole id.")
     replicas = session.api.list_replicas(container_id)
     found = [one["id"] for one in replicas if one["id"].endswith(reference)]
     if len(found) != 1:
@@ -185,7 +194,9 @@ def _history(session: Session, wanted: Wanted) -> "list[LogLine]":
             break
     else:
         if wanted.lines == MAX_LINES:
-            session.output.note(f"Only the newest {MAX_LINES} lines are shown; narrow the range for others.")
+            session.output.note(
+                f"Only the newest {MAX_LINES} lines are shown. Narrow the range to see others."
+            )
     lines.reverse()
     return lines
 

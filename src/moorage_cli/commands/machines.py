@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from moorage_cli.api.types import MachineAdded, MachineRead
 
 app = typer.Typer(
-    help="Machines that run containers: all of them for the operator, for an organization those that it lends.",
+    help="Machines that run containers. The operator sees all of them, an organization those that it lends.",
     no_args_is_help=True,
 )
 
@@ -26,12 +26,12 @@ MachineArgument = Annotated[str, typer.Argument(metavar="MACHINE", help="A machi
 @command(app, "add")
 def add(
     session: Session,
-    name: Annotated[str | None, typer.Option(help="What to call it; its host name by default.")] = None,
+    name: Annotated[str | None, typer.Option(help="The machine's name. Default: its host name.")] = None,
     community: Annotated[
-        bool, typer.Option("--community", help="Lend it, as a machine of your organization's.")
+        bool, typer.Option("--community", help="Lend it, as a machine of your organization.")
     ] = False,
 ) -> None:
-    """Print the command that makes a machine part of this installation, to be run there within 30 minutes."""
+    """Print a command that adds a machine to this installation. Run it on the machine within 30 minutes."""
     if community:
         added = session.api.lend_machine(
             session.organization["id"], {"infrastructure": "community", "name": name}
@@ -43,7 +43,7 @@ def add(
 
 @command(app, "command")
 def new_command(session: Session, machine: MachineArgument) -> None:
-    """Print another command for a machine that has not joined. The one before works no longer."""
+    """Print another command for a machine that has not joined. The previous one stops working."""
     _print_command(session, session.api.renew_join_command(_id_of(session, machine)))
 
 
@@ -57,7 +57,7 @@ def _print_command(session: Session, added: "MachineAdded") -> None:
 
 @command(app, "list")
 def list_machines(session: Session) -> None:
-    """List the machines that joined, or may."""
+    """List the machines that joined or may join."""
     found = list(_machines(session))
     if session.output.as_json:
         session.output.result(found)
@@ -76,7 +76,7 @@ def list_machines(session: Session) -> None:
         for one in found
     ]
     columns = ("NAME", "ID", "STATE", "SINCE", "TIER", "REPLICAS", "GPUS", "ADDRESS")
-    session.output.table(columns, rows, "No machine was added. Add one with `moor machines add`.")
+    session.output.table(columns, rows, "There are no machines. Add one with `moor machines add`.")
 
 
 @command(app, "show")
@@ -115,10 +115,10 @@ def pause(
     session: Session,
     machine: MachineArgument,
     until: Annotated[
-        str | None, typer.Option(help="When it is used again by itself: a time, or e.g. 8h from now.")
+        str | None, typer.Option(help="When the pause ends by itself: a time, or e.g. 8h from now.")
     ] = None,
 ) -> None:
-    """Start nothing new there; what runs stays."""
+    """Start no new replicas on a machine. Those that run stay."""
     machine_id = _id_of(session, machine)
     if until is None:
         _say(session, session.api.pause_machine(machine_id))
@@ -129,19 +129,19 @@ def pause(
 
 @command(app, "resume")
 def resume(session: Session, machine: MachineArgument) -> None:
-    """Use a machine again that was paused or drained."""
+    """Use a paused or drained machine again."""
     _say(session, session.api.resume_machine(_id_of(session, machine)))
 
 
 @command(app, "drain")
 def drain(session: Session, machine: MachineArgument) -> None:
-    """Move what runs there to other machines, and start nothing new."""
+    """Move a machine's replicas to other machines, and start no new ones."""
     _say(session, session.api.drain_machine(_id_of(session, machine)))
 
 
 @command(app, "reclaim")
 def reclaim(session: Session, machine: MachineArgument) -> None:
-    """Have a machine that you lend to yourself: within 30 seconds nothing of others runs there."""
+    """Take a lent machine back for your own use: within 30 seconds nothing of others runs there."""
     _say(session, session.api.reclaim_machine(_id_of(session, machine)))
 
 
@@ -149,15 +149,15 @@ def reclaim(session: Session, machine: MachineArgument) -> None:
 def ban(
     session: Session,
     machine: MachineArgument,
-    reason: Annotated[str | None, typer.Option(help="Its owner reads it.")] = None,
+    reason: Annotated[str | None, typer.Option(help="The reason, for its owner to read.")] = None,
 ) -> None:
-    """Speak to a machine no more, for the operator: what runs there is replaced."""
+    """Cut a machine off, as the operator: its replicas are replaced elsewhere."""
     _say(session, session.api.ban_machine(_id_of(session, machine), {"reason": reason}))
 
 
 @command(app, "unban")
 def unban(session: Session, machine: MachineArgument) -> None:
-    """Let a banned machine come back; it proves again what it has."""
+    """Let a banned machine come back. It proves its hardware again."""
     _say(session, session.api.unban_machine(_id_of(session, machine)))
 
 
@@ -165,9 +165,9 @@ def unban(session: Session, machine: MachineArgument) -> None:
 def leave(
     session: Session,
     machine: MachineArgument,
-    force: Annotated[bool, typer.Option("--force", help="Although replicas run there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if replicas run there.")] = False,
 ) -> None:
-    """Lend a machine no more, for good: the same as `remove`. Run `moor-node leave` on the machine itself."""
+    """Stop lending a machine for good; the same as `remove`. Then run `moor-node leave` on the machine itself."""
     _remove(session, machine, force)
 
 
@@ -175,7 +175,7 @@ def leave(
 def remove(
     session: Session,
     machine: MachineArgument,
-    force: Annotated[bool, typer.Option("--force", help="Although replicas run there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if replicas run there.")] = False,
 ) -> None:
     """Remove a machine for good. Drain it first."""
     _remove(session, machine, force)
@@ -184,7 +184,7 @@ def remove(
 def _remove(session: Session, machine: str, force: bool) -> None:
     machine_id = _id_of(session, machine)
     session.api.remove_machine(machine_id, force=force or None)
-    session.output.answer({"id": machine_id, "removed": True}, f"{machine} is removed.")
+    session.output.answer({"id": machine_id, "removed": True}, f"Removed {machine}.")
 
 
 def _command_words(machine: "MachineRead", joins_until: str) -> str:

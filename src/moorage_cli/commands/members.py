@@ -27,7 +27,7 @@ WhoArgument = Annotated[str, typer.Argument(metavar="ADDRESS|ID", help="The memb
 
 @command(app, "list")
 def list_them(session: Session) -> None:
-    """List the members and the invitations that wait."""
+    """List the members and the open invitations."""
     members = list(session.api.list_members(session.organization["id"]))
     invitations = list(session.api.list_invitations(session.organization["id"]))
     if session.output.as_json:
@@ -40,7 +40,7 @@ def list_them(session: Session) -> None:
         [one["email"], one["role"], f"invited ({one['state']})", one["id"], shown_time(one["created_at"])]
         for one in invitations
     ]
-    session.output.table(("ADDRESS", "ROLE", "STATUS", "ID", "SINCE"), rows, "Nobody is here.")
+    session.output.table(("ADDRESS", "ROLE", "STATUS", "ID", "SINCE"), rows, "There are no members.")
 
 
 @command(app, "invite")
@@ -48,9 +48,9 @@ def invite(
     session: Session,
     address: Annotated[str, typer.Argument(help="Their e-mail address.")],
     role: Annotated[Role, typer.Option(help="What they may do.")] = Role.USER,
-    into: Annotated[str | None, typer.Option(metavar="ID", help="The project that they join.")] = None,
+    into: Annotated[str | None, typer.Option(metavar="ID", help="The project to add them to.")] = None,
 ) -> None:
-    """Mail somebody an invitation. Only that very address can accept it, within 7 days."""
+    """Mail somebody an invitation. Only that address can accept it, within 7 days."""
     body: InvitationCreate = {"email": address, "role": role.value}
     if into is not None:
         body["project_id"] = into
@@ -60,7 +60,7 @@ def invite(
 
 @command(app, "resend")
 def resend(session: Session, address: InvitedArgument) -> None:
-    """Mail an invitation anew, with a new link and another 7 days."""
+    """Mail an invitation again, with a new link that works for another 7 days."""
     found = _invitation(session, address)
     sent = session.api.resend_invitation(session.organization["id"], found["id"])
     session.output.answer(sent, f"Invited {sent['email']} again, until {shown_time(sent['expires_at'])}.")
@@ -68,7 +68,7 @@ def resend(session: Session, address: InvitedArgument) -> None:
 
 @command(app, "withdraw")
 def withdraw(session: Session, address: InvitedArgument) -> None:
-    """Withdraw an invitation that was not accepted yet."""
+    """Withdraw an open invitation."""
     found = _invitation(session, address)
     session.api.withdraw_invitation(session.organization["id"], found["id"])
     session.output.answer(
@@ -90,11 +90,9 @@ def change_role(
 def remove(
     session: Session,
     who: WhoArgument,
-    keep_keys: Annotated[
-        bool, typer.Option("--keep-keys", help="Leave the API keys that they made as they are.")
-    ] = False,
+    keep_keys: Annotated[bool, typer.Option("--keep-keys", help="Keep the API keys that they made.")] = False,
 ) -> None:
-    """Remove a member: their rights end at once, and the keys that they made are revoked."""
+    """Remove a member. Their rights end at once, and the keys that they made are revoked."""
     member = _member(session, who)
     removed = session.api.remove_member(
         session.organization["id"], member["user_id"], revoke_keys=not keep_keys
@@ -123,5 +121,5 @@ def _absent(what: str, wish: str) -> CliError:
         f"There is no {what} {wish!r} in this organization.",
         ExitCode.NOT_FOUND,
         code="not_found",
-        hint="`moor members list` shows those that there are.",
+        hint="`moor members list` shows everybody.",
     )

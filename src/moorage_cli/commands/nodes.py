@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def nodes(session: Session) -> None:
-    """List the machines: what they have, what is promised and what is free. For the operator."""
+    """List the machines with what they have and what is free. For the operator."""
     items = list(session.api.list_nodes_with_room())
     if session.output.as_json:
         session.output.result(items)

@@ -20,7 +20,7 @@ def open_console(
         str | None,
         typer.Argument(
             metavar="CONTAINER",
-            help="A container's name or id; without it, the console's first page.",
+            help="A container's name or id. Default: the console's first page.",
             autocompletion=containers,
         ),
     ] = None,

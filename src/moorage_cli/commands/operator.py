@@ -61,7 +61,7 @@ def users(session: Session) -> None:
         for one in found
     ]
     columns = ("ADDRESS", "ID", "", "ORGANIZATIONS", "SINCE")
-    session.output.table(columns, rows, "There is nobody.")
+    session.output.table(columns, rows, "There are no people.")
 
 
 @command(app, "suspend")
@@ -70,14 +70,14 @@ def suspend(
     organization: OrganizationArgument,
     reason: Annotated[str, typer.Option(help="For the organization's audit log.")],
 ) -> None:
-    """Stop an organization's containers; nothing of it starts until it is resumed."""
+    """Stop an organization's containers. None starts again until you resume it."""
     suspended = session.api.suspend_organization(organization, {"reason": reason})
     session.output.answer(suspended, f"Suspended {suspended['id']}.")
 
 
 @command(app, "resume")
 def resume(session: Session, organization: OrganizationArgument) -> None:
-    """Let a suspended organization go on: what was to run starts again."""
+    """Resume a suspended organization. Its containers that were running start again."""
     resumed = session.api.resume_organization(organization)
     session.output.answer(resumed, f"Resumed {resumed['id']}.")
 
@@ -105,7 +105,7 @@ def credit(
 
 @command(app, "initial-credit")
 def initial_credit(session: Session, organization: OrganizationArgument) -> None:
-    """Give an organization that waits for it the credit to begin with."""
+    """Give the initial credit to an organization that waits for it."""
     given = session.api.approve_initial_credit(organization)
     amount_shown = shown_price(given["amount_microusd"])
     session.output.answer(given, f"Gave {given['organization_id']} {amount_shown} USD ({given['id']}).")
@@ -119,7 +119,7 @@ def revenue(
     ] = None,
     last: Annotated[str | None, typer.Option("--to", metavar="YYYY-MM-DD", help="Last day.")] = None,
 ) -> None:
-    """Show what was earned and paid on each day; by default those of this month."""
+    """Show what was earned and paid on each day. Default: this month."""
     found = session.api.get_revenue(from_=first, to=last)
     if session.output.as_json:
         session.output.result(found)
@@ -137,15 +137,15 @@ def revenue(
         for one in found["items"]
     ]
     columns = ("DAY", "HOURS", "EARNED", "BY CARD", "BY TRANSFER", "GRANTED", "REFUNDED")
-    session.output.table(columns, rows, "No money moved in these days.")
+    session.output.table(columns, rows, "No money moved in this period.")
 
 
 @command(app, "audit")
 def audit(
     session: Session,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many records, the newest.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of newest records to show.")] = 50,
 ) -> None:
-    """Show who changed what of the installation itself: machines, prices, gateways; newest first."""
+    """Show who changed what in the installation (machines, prices, gateways), newest first."""
     found = list(islice(session.api.list_installation_audit(), limit))
     if session.output.as_json:
         session.output.result(found)
@@ -160,23 +160,23 @@ def audit(
         ]
         for one in found
     ]
-    session.output.table(("AT", "BY", "ACTION", "TARGET", "DETAILS"), rows, "Nothing was changed yet.")
+    session.output.table(("AT", "BY", "ACTION", "TARGET", "DETAILS"), rows, "Nothing has been changed yet.")
 
 
 @command(app, "forget-gateway")
 def forget_gateway(
     session: Session, gateway: Annotated[str, typer.Argument(metavar="ID", help="As in `moor status`.")]
 ) -> None:
-    """Forget a gateway that is gone for good; drains wait for it no longer."""
+    """Forget a gateway that is gone for good, so that drains no longer wait for it."""
     session.api.delete_gateway(gateway)
     session.output.answer({"id": gateway, "forgotten": True}, f"{gateway} is forgotten.")
 
 
 @command(app, "replicas-gone")
 def replicas_gone(session: Session, machine: MachineArgument) -> None:
-    """Say that the replicas missing on a machine do not come back; they are replaced at once."""
+    """Confirm that a machine's missing replicas will not come back. They are replaced at once."""
     doubt = session.api.say_replicas_gone(machine)
-    session.output.answer(doubt, f"The {doubt['missing']} replicas missing on {machine} are replaced now.")
+    session.output.answer(doubt, f"The {doubt['missing']} replicas missing on {machine} are being replaced.")
 
 
 class Intake(StrEnum):
@@ -187,7 +187,7 @@ class Intake(StrEnum):
 
 _INTAKE = {
     Intake.OPEN: "takes replicas",
-    Intake.CORDONED: "keeps what it has and takes nothing new",
+    Intake.CORDONED: "keeps its replicas and takes no new ones",
     Intake.DRAINING: "is being emptied: each replica goes once another serves in its place",
 }
 

@@ -13,7 +13,7 @@ from moorage_cli.times import shown_time
 if TYPE_CHECKING:
     from moorage_cli.api.types import OperatorPayout
 
-app = typer.Typer(help="What owners of machines earned and are sent.", no_args_is_help=True)
+app = typer.Typer(help="Payouts to owners of machines.", no_args_is_help=True)
 PayoutArgument = Annotated[str, typer.Argument(metavar="ID", help="The payout.")]
 
 
@@ -44,22 +44,25 @@ def list_payouts(
         ]
         for one in found
     ]
-    session.output.table(("ID", "ORGANIZATION", "USD", "STATE", "TO"), rows, "Nobody asked for a payout.")
+    session.output.table(("ID", "ORGANIZATION", "USD", "STATE", "TO"), rows, "Nobody has asked for a payout.")
 
 
 @command(app, "confirm")
 def confirm(
     session: Session,
     payout: PayoutArgument,
-    reference: Annotated[str, typer.Option(help="Of the transfer; its receiver sees it.")],
+    reference: Annotated[str, typer.Option(help="The transfer's reference, which its receiver sees.")],
     sent: Annotated[
         bool,
         typer.Option(
-            "--sent", help="It has left the bank, although it is not covered any more, or was refused since."
+            "--sent",
+            help=(
+                "Confirm a transfer that was sent although it is no longer covered or was refused meanwhile."
+            ),
         ),
     ] = False,
 ) -> None:
-    """Say that a payout was sent."""
+    """Confirm that a payout was sent."""
     confirmed = session.api.confirm_payout(payout, {"reference": reference, "sent": sent})
     amount = shown_price(confirmed["amount_microusd"])
     session.output.answer(confirmed, f"Booked {amount} USD as sent to {confirmed['organization_id']}.")
@@ -69,9 +72,9 @@ def confirm(
 def refuse(
     session: Session,
     payout: PayoutArgument,
-    reason: Annotated[str, typer.Option(help="What the organization sees.")],
+    reason: Annotated[str, typer.Option(help="The reason, for the organization to read.")],
 ) -> None:
-    """Say that a payout is not sent."""
+    """Refuse a payout."""
     refused = session.api.refuse_payout(payout, {"reason": reason})
     session.output.answer(refused, f"Refused {refused['id']}.")
 
@@ -80,11 +83,11 @@ def refuse(
 def void(
     session: Session,
     machine: Annotated[str, typer.Argument(metavar="ID", help="The machine.")],
-    reason: Annotated[str, typer.Option(help="For its owner's audit log.")],
+    reason: Annotated[str, typer.Option(help="The reason, for its owner's audit log.")],
 ) -> None:
-    """Take back what is held of a machine's earnings: it is not what its owner says it is."""
+    """Void a machine's held earnings, because it is not what its owner claims."""
     session.api.void_machine_earnings(machine, {"reason": reason})
-    session.output.answer({"machine_id": machine}, f"What is held of the earnings of {machine} is void.")
+    session.output.answer({"machine_id": machine}, f"Voided the held earnings of {machine}.")
 
 
 def _state(payout: "OperatorPayout") -> str:

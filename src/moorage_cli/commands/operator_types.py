@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         InstanceTypeWrite,
     )
 
-app = typer.Typer(help="What replicas can run on, and what it costs.", no_args_is_help=True)
+app = typer.Typer(help="Instance types: what replicas run on, and what they cost.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The instance type.")]
 PriceArgument = Annotated[str, typer.Argument(metavar="USD", help="For one replica and hour, e.g. 0.80.")]
 _GIBIBYTE = 2**30
@@ -26,7 +26,7 @@ _GIBIBYTE = 2**30
 
 @command(app, "list")
 def list_types(session: Session) -> None:
-    """List the whole catalogue, also what is not offered any more."""
+    """List all instance types, including those no longer offered."""
     items = list(session.api.list_catalogue())
     if session.output.as_json:
         session.output.result(items)
@@ -51,15 +51,13 @@ def list_types(session: Session) -> None:
 
 @command(app, "proposals")
 def proposals(session: Session) -> None:
-    """List types for GPUs that are there and that nothing offers, with the commands that add them."""
+    """Propose types for GPUs that no type offers, with the commands that add them."""
     items = list(session.api.propose_instance_types())
     if session.output.as_json:
         session.output.result(items)
         return
     if not items:
-        session.output.line(
-            "Nothing to propose: no GPU is there for which a type is missing. See what is there: moor nodes"
-        )
+        session.output.line("Nothing to propose: no GPU lacks an instance type. See the machines: moor nodes")
     for because in dict.fromkeys(one["because"] for one in items):
         session.output.line(because)
         for one in items:
@@ -88,20 +86,20 @@ def add(
     memory: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Memory in GiB.")],
     price: Annotated[
         str | None,
-        typer.Argument(
-            metavar="USD", help="For one replica and hour, e.g. 0.80; asked for where it is left out."
-        ),
+        typer.Argument(metavar="USD", help="For one replica and hour, e.g. 0.80; asked for if left out."),
     ] = None,
     disk: Annotated[float, typer.Option(min=0.001, metavar="GIB", help="Disk in GiB.")] = 10,
     gpu: Annotated[
         str | None, typer.Option(help="The model as its driver names it, e.g. 'NVIDIA L4'.")
     ] = None,
-    gpu_count: Annotated[int | None, typer.Option(min=1, help="How many of it.", show_default="1")] = None,
+    gpu_count: Annotated[
+        int | None, typer.Option(min=1, help="The number of GPUs.", show_default="1")
+    ] = None,
     community: Annotated[bool, typer.Option("--community", help="On community machines.")] = False,
 ) -> None:
     """Add an instance type."""
     if gpu is None and gpu_count is not None:
-        raise UsageError("Say which GPU: --gpu.")
+        raise UsageError("Name the GPU with --gpu.")
     body: InstanceTypeWrite = {
         "name": name,
         "price_per_hour_microusd": _price(price if price is not None else _asked_price(session)),
@@ -117,27 +115,27 @@ def add(
 
 @command(app, "set-price")
 def set_price(session: Session, name: NameArgument, price: PriceArgument) -> None:
-    """Change the price of hours that are bought from now on."""
+    """Change a type's price for hours bought from now on."""
     _change(session, name, {"price_per_hour_microusd": _price(price)})
 
 
 @command(app, "enable")
 def enable(session: Session, name: NameArgument) -> None:
-    """Offer it."""
+    """Offer a type again."""
     _change(session, name, {"enabled": True})
 
 
 @command(app, "disable")
 def disable(session: Session, name: NameArgument) -> None:
-    """Offer it no more; containers that use it go on."""
+    """Stop offering a type. Containers that use it keep running."""
     _change(session, name, {"enabled": False})
 
 
 @command(app, "delete")
 def delete(session: Session, name: NameArgument) -> None:
-    """Delete one that nobody ever used."""
+    """Delete a type that nobody ever used."""
     session.api.delete_instance_type(name)
-    session.output.answer({"name": name, "deleted": True}, f"{name} is deleted.")
+    session.output.answer({"name": name, "deleted": True}, f"Deleted {name}.")
 
 
 def _change(session: Session, name: str, changes: "InstanceTypePatch") -> None:
@@ -154,7 +152,7 @@ def _say(session: Session, entry: "InstanceTypeRead") -> None:
 
 
 def _asked_price(session: Session) -> str:
-    missing = UsageError("Say what one replica costs per hour, in USD, after the name: e.g. 0.80.")
+    missing = UsageError("Give the price of one replica per hour in USD after the name, e.g. 0.80.")
     if session.output.as_json:
         raise missing
     try:

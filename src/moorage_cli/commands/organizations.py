@@ -13,7 +13,7 @@ from moorage_cli.organization_choice import choose_organization
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
 
-app = typer.Typer(help="Organizations: who pays, and who belongs together.", no_args_is_help=True)
+app = typer.Typer(help="Organizations, which have members and pay for their projects.", no_args_is_help=True)
 
 
 @command(app, "list")
@@ -52,7 +52,7 @@ def use(
     """Remember the organization that `members` and `project create` are about."""
     found = choose_organization(session.client, name)
     if not session.is_stored_address:
-        raise UsageError(f"The login that is stored is not for {session.url}.")
+        raise UsageError(f"The stored login is not for {session.url}.")
     save_config(session.config_path, replace(session.config, organization=found["id"]))
     session.output.answer(found, f"Commands are now about the organization {found['name']}.")
 
@@ -62,11 +62,13 @@ def delete(
     session: Session,
     name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The organization.")],
     confirm: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its name once more, instead of being asked.")
+        str | None, typer.Option(metavar="NAME", help="The name again, to confirm without being asked.")
     ] = None,
     give_up: Annotated[
         str | None,
-        typer.Option(metavar="USD", help="How much money you give up with it, instead of being asked."),
+        typer.Option(
+            metavar="USD", help="The money that you give up with it, to confirm without being asked."
+        ),
     ] = None,
 ) -> None:
     """Delete an organization: its projects, keys and invitations end. It must be empty."""
@@ -82,9 +84,7 @@ def delete(
     if confirm is None:
         question = f"Type {found['name']!r} to delete it"
         if given_up_microusd:
-            question = (
-                f"{shown_price(given_up_microusd)} USD is left in it and cannot be used any more. {question}"
-            )
+            question = f"{shown_price(given_up_microusd)} USD is left in it and cannot be used after that. {question}"
         try:
             confirm = typer.prompt(question, err=True)
         except typer.Abort:

@@ -26,7 +26,7 @@ Wait = Callable[[ApiClient, "Container", ProgressDisplay], "Container | None"]
 
 
 def wait_for_deployment(session: Session, container: "Container") -> "Container":
-    waited = waiting(session, container, wait_until_running, "The deployment goes on without you.")
+    waited = waiting(session, container, wait_until_running, "The deployment continues.")
     assert waited is not None, "wait_until_running gives the container back"
     return waited
 
@@ -91,7 +91,7 @@ def show_last_lines(session: Session, container: "Container") -> None:
             islice(session.api.list_logs_containers(container["id"], limit=LAST_LINES), LAST_LINES)
         )
     except CliError as exc:
-        session.output.note(f"The last log lines cannot be had: {exc.message}")
+        session.output.note(f"The last log lines cannot be read: {exc.message}")
         return
     lines = newest_first[::-1]
     if lines:

@@ -27,11 +27,13 @@ def preflight(
     provider: Annotated[
         str | None, typer.Option(help="The registry's provider.", show_default="by image")
     ] = None,
-    username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
-    port: Annotated[int | None, typer.Option(help="Where it listens.")] = None,
+    username: Annotated[str | None, typer.Option(help="The user name at a private registry.")] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the registry's password; - is stdin.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port that its server listens on.")] = None,
 ) -> None:
-    """Ask an image's registry what a deployment would find; nothing is pulled or charged."""
+    """Check an image with its registry before you deploy it. Nothing is pulled or charged."""
     options = DeployOptions(image=image, provider=provider, username=username, password_file=password_file)
     registry = registry_of({"image": image}, options)
     body = cast("PreflightRequest", {"image": image, "registry": registry, "port": port})

@@ -13,7 +13,7 @@ from moorage_cli.project_choice import choose_project, create_project, list_proj
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
 
-app = typer.Typer(help="Projects: where containers and API keys live.", no_args_is_help=True)
+app = typer.Typer(help="Projects, which hold containers and API keys.", no_args_is_help=True)
 
 
 @command(app, "list")
@@ -51,12 +51,10 @@ def use(
         str, typer.Argument(metavar="NAME|ID", help="The project.", autocompletion=completion.projects)
     ],
 ) -> None:
-    """Remember the project that commands are about."""
+    """Choose the project that commands are about."""
     found = choose_project(session.client, name)
     if not session.is_stored_address:
-        raise UsageError(
-            f"The login that is stored is not for {session.url}.", hint="Use MOORAGE_PROJECT instead."
-        )
+        raise UsageError(f"The stored login is not for {session.url}.", hint="Use MOORAGE_PROJECT instead.")
     save_config(session.config_path, replace(session.config, project=found["id"]))
     session.output.answer(found, f"Commands are now about the project {found['name']}.")
 
@@ -68,14 +66,14 @@ def delete(
         str, typer.Argument(metavar="NAME|ID", help="The project.", autocompletion=completion.projects)
     ],
     confirm: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its name once more, instead of being asked.")
+        str | None, typer.Option(metavar="NAME", help="The name again, to confirm without being asked.")
     ] = None,
 ) -> None:
-    """Delete a project: its containers stop and go, its API keys are revoked."""
+    """Delete a project with its containers, and revoke its API keys."""
     found = choose_project(session.client, name)
     if confirm is None:
         try:
-            confirm = typer.prompt(f"Type {found['name']!r} to delete it and all in it", err=True)
+            confirm = typer.prompt(f"Type {found['name']!r} to delete it and everything in it", err=True)
         except typer.Abort:
             typer.echo(err=True)  # the question's line is still open
             raise UsageError("Not confirmed.", hint=f"Add --confirm {found['name']!r}.") from None

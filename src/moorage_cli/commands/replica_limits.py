@@ -12,10 +12,10 @@ from moorage_cli.times import shown_time
 if TYPE_CHECKING:
     from moorage_cli.api.types import OperatorReplicaLimitRequest, ReplicaLimitRequest
 
-app = typer.Typer(help="More replicas than the project may have.", no_args_is_help=True)
+app = typer.Typer(help="Ask for more replicas than the project may have.", no_args_is_help=True)
 operator_app = typer.Typer(help="Requests for more replicas.", no_args_is_help=True)
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, rlr_….")]
-AnswerOption = Annotated[str | None, typer.Option("--answer", help="A word to whoever asked.")]
+AnswerOption = Annotated[str | None, typer.Option("--answer", help="A note to whoever asked.")]
 
 
 @command(app, "ask")
@@ -24,7 +24,7 @@ def ask(
     replicas: Annotated[int, typer.Argument(min=1, help="The most that one container should have.")],
     note: Annotated[str | None, typer.Option("--note", help="Why they are needed.")] = None,
 ) -> None:
-    """Ask the operator for more replicas ahead of a deployment; a deployment asks by itself."""
+    """Ask the operator for more replicas before you deploy. A deployment over the limit asks by itself."""
     made = session.api.request_limit(session.project["id"], {"replicas": replicas, "note": note})
     if session.output.as_json:
         session.output.result(made)
@@ -43,21 +43,21 @@ def list_own(session: Session) -> None:
 @command(operator_app, "list")
 def list_all(
     session: Session,
-    everything: Annotated[bool, typer.Option("--all", help="Also what is decided.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include decided requests.")] = False,
 ) -> None:
-    """List what waits for a decision."""
+    """List requests that wait for a decision."""
     _list(session, list(session.api.list_all_limit_requests(state=None if everything else "pending")))
 
 
 @command(operator_app, "grant")
 def grant(session: Session, request: RequestArgument, answer: AnswerOption = None) -> None:
-    """Raise the project's limit; what waits for it goes on by itself."""
+    """Raise the project's limit. Deployments that wait for it continue by themselves."""
     _say(session, session.api.approve_limit_request(request, {"answer": answer}))
 
 
 @command(operator_app, "refuse")
 def refuse(session: Session, request: RequestArgument, answer: AnswerOption = None) -> None:
-    """Leave the limit as it is."""
+    """Refuse a request. The limit stays."""
     _say(session, session.api.refuse_limit_request(request, {"answer": answer}))
 
 
@@ -79,7 +79,7 @@ def _list(session: Session, items: "Sequence[ReplicaLimitRequest | OperatorRepli
         for one in items
     ]
     columns = ("REQUEST", "STATE", "REPLICAS", "CONTAINER", "PROJECT", "ASKED", "NOTE", "ANSWER")
-    session.output.table(columns, rows, "Nobody asked for more replicas.")
+    session.output.table(columns, rows, "Nobody has asked for more replicas.")
 
 
 def _say(session: Session, decided: "OperatorReplicaLimitRequest") -> None:

@@ -25,13 +25,16 @@ def explain(
     session: Session,
     request_id: Annotated[
         str,
-        typer.Argument(metavar="REQUEST", help="A request's id, from its answer's X-Request-ID: req_…"),
+        typer.Argument(metavar="REQUEST", help="The id in the answer's X-Request-ID header: req_…"),
     ],
     lines: Annotated[
-        bool, typer.Option("--lines", help="Also what its replica printed meanwhile, perhaps for others too.")
+        bool,
+        typer.Option(
+            "--lines", help="Also show what its replica printed meanwhile, perhaps for other requests."
+        ),
     ] = False,
 ) -> None:
-    """Say what happened to one request to an endpoint, step by step."""
+    """Explain one request to an endpoint, step by step."""
     if not request_id.startswith("req_") or "/" in request_id:
         raise UsageError("A request's id looks like req_…; its answer has it in the header X-Request-ID.")
     found = session.api.get_request(request_id)
@@ -54,9 +57,9 @@ def requests(
     session: Session,
     container: ContainerArgument,
     failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=200, help="How many, at most.")] = 20,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=200, help="The most to show.")] = 20,
 ) -> None:
-    """List a container's requests, newest first: all that failed, and of many others some."""
+    """List a container's requests, newest first. All failed requests are listed, and some of the others."""
     container_id = session.container(container)["id"]
     items = list(
         islice(session.api.list_container_requests(container_id, limit=count, failed=failed or None), count)
@@ -78,7 +81,7 @@ def requests(
             )
             for one in items
         ],
-        "No request of it has a record. One appears a few seconds after a request has ended.",
+        "None of its requests has a record yet. One appears a few seconds after a request ends.",
     )
 
 

@@ -40,65 +40,87 @@ def run(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("-e", "--env", metavar="KEY=VALUE", help="Repeatable; KEY alone takes yours."),
+        typer.Option(
+            "-e",
+            "--env",
+            metavar="KEY=VALUE",
+            help="A variable; repeatable. KEY alone takes the value from your shell.",
+        ),
     ] = None,
-    env_file: Annotated[list[Path] | None, typer.Option(help="Lines of KEY=VALUE; repeatable.")] = None,
+    env_file: Annotated[
+        list[Path] | None, typer.Option(help="A file of variables, in lines of KEY=VALUE; repeatable.")
+    ] = None,
     publish: Annotated[
         list[str] | None,
-        typer.Option("-p", "--publish", "--port", metavar="PORT", help="Where it listens; 8080:80 is 80."),
+        typer.Option(
+            "-p",
+            "--publish",
+            "--port",
+            metavar="PORT",
+            help="The port that its server listens on; 8080:80 means 80.",
+        ),
     ] = None,
     expose: Annotated[
-        list[str] | None, typer.Option(metavar="PORT", help="The same, if nothing is published.")
+        list[str] | None,
+        typer.Option(metavar="PORT", help="The port that its server listens on, unless one is published."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="The container's name.", show_default="the image's")
     ] = None,
     gpus: Annotated[
         str | None,
-        typer.Option(metavar="all|N", help="On the cheapest instance type with so many GPUs."),
+        typer.Option(metavar="all|N", help="Use the cheapest instance type with this many GPUs."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("-m", "--memory", metavar="4g", help="On a type with that much memory.")
+        str | None,
+        typer.Option("-m", "--memory", metavar="4g", help="Use an instance type with this much memory."),
     ] = None,
     cpus: Annotated[
-        str | None, typer.Option(metavar="N", help="On an instance type with that many CPUs.")
+        str | None, typer.Option(metavar="N", help="Use an instance type with this many CPUs.")
     ] = None,
     entrypoint: Annotated[
-        str | None, typer.Option(metavar="PROGRAM", help="Replaces the image's entry point; '' is none.")
+        str | None, typer.Option(metavar="PROGRAM", help="Replaces the image's entry point; '' removes it.")
     ] = None,
     health_cmd: Annotated[
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="A request to itself by curl or wget; its path is asked. Or --health-path.",
+            help="A curl or wget request to itself, whose path Moorage checks. Or use --health-path.",
         ),
     ] = None,
     health_start_period: Annotated[
-        str | None, typer.Option(metavar="2m", help="How long its start may take.")
+        str | None, typer.Option(metavar="2m", help="How long it may take to get ready.")
     ] = None,
     detach: Annotated[bool, typer.Option("-d", "--detach", help="Do not wait until it runs.")] = False,
     instance_type: Annotated[
         str | None, typer.Option(help="See `moor instance-types`.", show_default="by --gpus, -m and --cpus")
     ] = None,
     health_path: Annotated[
-        str | None, typer.Option(help="Answers 200 once it is ready, e.g. /health.")
+        str | None, typer.Option(help="Path that answers 200 once it is ready, e.g. /health.")
     ] = None,
     api_path: Annotated[
         str | None,
-        typer.Option(help="What its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"),
+        typer.Option(
+            help="The path that its server serves: /api/v1, or /v1 as vLLM does.", show_default="/api/v1"
+        ),
     ] = None,
     as_proposed: Annotated[
         bool,
-        typer.Option("--as-proposed", help="Take what is known of its image: API path, port, health path."),
+        typer.Option(
+            "--as-proposed", help="Use the settings known for its image: API path, port, health path."
+        ),
     ] = False,
     cache: Annotated[
         int | None,
-        typer.Option(metavar="GIB", help="Room on its machines for weights, instead of a volume."),
+        typer.Option(metavar="GIB", help="Space on its machines for weights, instead of a volume."),
     ] = None,
-    username: Annotated[str | None, typer.Option(help="For a private registry.")] = None,
-    password_file: Annotated[Path | None, typer.Option(help="File with its password; - is stdin.")] = None,
+    username: Annotated[str | None, typer.Option(help="The user name at a private registry.")] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the registry's password; - is stdin.")
+    ] = None,
 ) -> None:
-    """Deploy an image with the options of `docker run`, and wait until its endpoint answers. What has no meaning here is said."""
+    """Deploy an image with the options of `docker run`, and wait until its endpoint answers. An option without a
+    meaning here is reported."""
     options = DeployOptions(
         name=name,
         username=username,
@@ -133,7 +155,7 @@ def run(
         vcpu_millis=vcpu_millis_of(cpus, "--cpus") if cpus is not None else 0,
         memory_bytes=bytes_of(memory, "--memory") if memory is not None else 0,
     )
-    findings.check("This", "Run it without these options.")
+    findings.check("This", "Run it again without these options.")
     asked = Asked(
         "`moor run`",
         {key: value for key, value in body.items() if value not in (None, {})},
@@ -149,7 +171,7 @@ def _program(entrypoint: str | None, arguments: tuple[str, ...]) -> Program:
         return Program(None, arguments or None)
     if not entrypoint and not arguments:
         raise UsageError(
-            "--entrypoint '' takes away what the image starts. Say what to start behind the image."
+            "--entrypoint '' removes the image's entry point. Name the command to start after the image."
         )
     return Program((entrypoint,) if entrypoint else (), arguments)
 

@@ -27,18 +27,17 @@ class ShowUnlessTold(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
-    cls=ShowUnlessTold, no_args_is_help=True, help="Why a container has as many replicas as it has."
-)
+app = typer.Typer(cls=ShowUnlessTold, no_args_is_help=True, help="How a container scales, and why.")
 
-MinOption = Annotated[int | None, typer.Option("--min", min=1, help="Least replicas.")]
-MaxOption = Annotated[int | None, typer.Option("--max", min=1, help="Most replicas.")]
+MinOption = Annotated[int | None, typer.Option("--min", min=1, help="The fewest replicas.")]
+MaxOption = Annotated[int | None, typer.Option("--max", min=1, help="The most replicas.")]
 TargetOption = Annotated[
     int | None,
-    typer.Option("--target-concurrency", min=1, help="Requests that one replica should have at a time."),
+    typer.Option("--target-concurrency", min=1, help="Requests that one replica should work on at a time."),
 ]
 DelayOption = Annotated[
-    int | None, typer.Option("--scale-down-delay", min=0, help="Seconds over which unneeded replicas go.")
+    int | None,
+    typer.Option("--scale-down-delay", min=0, help="Seconds over which unneeded replicas are removed."),
 ]
 
 
@@ -54,10 +53,10 @@ def scale(
     target_concurrency: TargetOption = None,
     scale_down_delay: DelayOption = None,
 ) -> None:
-    """Change how a container scales, also while it runs."""
+    """Change how a container scales, even while it runs."""
     sent = _policy(least, most, target_concurrency, scale_down_delay)
     if not sent:
-        raise UsageError("Say what to change: --min, --max, --target-concurrency or --scale-down-delay.")
+        raise UsageError("Give at least one of --min, --max, --target-concurrency and --scale-down-delay.")
     found = session.container(container)
     scaled = session.api.scale_container(found["id"], cast("ScaleRequest", sent))
     if session.output.as_json:
@@ -75,7 +74,7 @@ def scale(
 def autoscaling(
     session: Session,
     container: ContainerArgument,
-    count: Annotated[int, typer.Option("-n", "--lines", min=1, help="How many decisions, at most.")] = 20,
+    count: Annotated[int, typer.Option("-n", "--lines", min=1, help="The most decisions to show.")] = 20,
 ) -> None:
     """Show how many replicas a container has and why, oldest decision first."""
     found = session.container(container)
@@ -87,7 +86,9 @@ def autoscaling(
     present = f"{replicas['ready']} ready, {replicas['coming']} coming, {replicas['desired']} asked for"
     pairs = [("replicas", present)]
     if shown["policy"] is None:
-        pairs.append(("scaling", "none: it has one replica. Let it scale with `moor scale NAME --max N`"))
+        pairs.append(
+            ("scaling", "none: it always has one replica. Let it scale with `moor scale NAME --max N`")
+        )
     else:
         pairs.append(("scaling", shown_policy(shown["policy"])))
     if replicas["startup_s"] is not None:
@@ -106,7 +107,7 @@ def autoscaling(
         for one in items
     ]
     columns = ("SINCE", "REPLICAS", "WANTED", "LIMIT", "WHY")
-    session.output.table(columns, rows, "Nothing was decided yet.")
+    session.output.table(columns, rows, "There are no decisions yet.")
 
 
 def shown_policy(policy: "ScalingPolicy | AutoscalingResources") -> str:
@@ -129,7 +130,7 @@ def replay(
         bool, typer.Option("--forecast/--no-forecast", help="Ask for replicas before they are needed.")
     ] = True,
 ) -> None:
-    """Show what other settings would have done with the demand there was, and what that would have cost."""
+    """Show what other settings would have done with past demand, and what they would have cost."""
     found = session.container(container)
     begin = time_before(since, datetime.now(UTC), "--since").isoformat()
     wanted = _policy(least, most, target_concurrency, scale_down_delay) | {"since": begin}

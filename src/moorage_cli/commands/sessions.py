@@ -14,7 +14,7 @@ app = typer.Typer(help="Where you are signed in.", no_args_is_help=True)
 
 @command(app, "list")
 def list_them(session: Session) -> None:
-    """List where you are signed in, the last used first."""
+    """List where you are signed in, most recently used first."""
     items = session.api.list_sessions()["items"]
     if session.output.as_json:
         session.output.result(items)
@@ -29,18 +29,18 @@ def list_them(session: Session) -> None:
         ]
         for one in items
     ]
-    session.output.table(("", "CLIENT", "LAST USED", "UNTIL", "ID"), rows, "You are signed in nowhere.")
+    session.output.table(("", "CLIENT", "LAST USED", "UNTIL", "ID"), rows, "You have no sessions.")
 
 
 @command(app, "end")
 def end(
     session: Session,
     session_id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one.")] = None,
-    others: Annotated[bool, typer.Option("--others", help="All but this one.")] = False,
+    others: Annotated[bool, typer.Option("--others", help="End all sessions but this one.")] = False,
 ) -> None:
     """Sign out elsewhere: one session, or all others."""
     if (session_id is None) == (not others):
-        raise UsageError("Name a session by its id, or say --others.")
+        raise UsageError("Give a session's id or --others.")
     if session_id is None:
         session.api.end_other_sessions()
     else:

@@ -27,7 +27,7 @@ def wake(session: Session, container: ContainerArgument, no_wait: NoWaitOption =
     answer = session.client.request("POST", f"/containers/{found['id']}/wake")
     woken: Container = answer.body
     if woken["asleep"] and not no_wait:
-        waited = waiting(session, woken, wait_until_awake, "It wakes all the same.")
+        waited = waiting(session, woken, wait_until_awake, "It still wakes.")
         assert waited is not None, "wait_until_awake gives the container back"
         report_deployment(session, waited)
     elif session.output.as_json:
@@ -37,7 +37,7 @@ def wake(session: Session, container: ContainerArgument, no_wait: NoWaitOption =
 
 
 def sleeps(session: Session, container: ContainerArgument) -> None:
-    """When a container slept, what woke it, how long that took, and what sleeping saved."""
+    """List when a container slept, what woke it, how long that took, and what sleeping saved."""
     found = session.container(container)
     listed = list(session.api.list_sleeps(found["id"]))
     savings = session.api.get_savings(found["id"])

@@ -31,7 +31,8 @@ def register(app: typer.Typer) -> None:
 
 
 def status(session: Session) -> None:
-    """Show whether Moorage is ready; for the operator also its parts. Exit code 0 ready, 3 not ready, 4 unreachable."""
+    """Show whether Moorage is ready, and to the operator the state of each part. Exit codes: 0 ready, 3 not ready, 4
+    unreachable."""
     # Without retries: somebody wants to know how it is now.
     client = ApiClient(session.url, session.token, retry_for_s=0)
     try:
@@ -51,7 +52,7 @@ def status(session: Session) -> None:
 
 def _operator_status(client: ApiClient, token: str | None) -> "tuple[Parts | None, str | None]":
     if token is None:
-        return None, "Sign in as the operator (`moor login`) to see the parts."
+        return None, "To see the parts, sign in as the operator (`moor login`)."
     try:
         api = Api(client)
         return {**api.operator_status(), "health": api.operator_health()}, None

@@ -45,14 +45,16 @@ def register(app: typer.Typer) -> None:
 
 def top(
     session: Session,
-    every: Annotated[float, typer.Option(min=1, max=3600, help="Seconds between two looks.")] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="One look, then end; so it is in a pipe.")] = False,
+    every: Annotated[float, typer.Option(min=1, max=3600, help="Seconds between updates.")] = 5.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print once and end. This is the default in a pipe.")
+    ] = False,
 ) -> None:
-    """Show replicas, requests, response times and what all replicas of every container use, live."""
+    """Show live figures of every container: replicas, requests, response times and what its replicas use."""
     if session.output.as_json:
         session.output.result(_look(session))
     elif once or not session.output.is_terminal:
-        session.output.table(COLUMNS, [_row(one) for one in _look(session)], "There is no container yet.")
+        session.output.table(COLUMNS, [_row(one) for one in _look(session)], "There are no containers yet.")
     else:
         _watch(session, every)
 

@@ -24,7 +24,8 @@ def register(app: typer.Typer) -> None:
 
 
 def versions(session: Session, container: ContainerArgument) -> None:
-    """Every version of its settings, newest first: who, when, what changed, and what became of it."""
+    """List every version of a container's settings, newest first: who made it, when, what changed, and what became of
+    it."""
     found = session.container(container)
     listed = list(session.api.list_versions(found["id"]))
     if session.output.as_json:
@@ -59,9 +60,9 @@ def rollback(
     ] = None,
     no_wait: NoWaitOption = False,
 ) -> None:
-    """Back to a version: its settings, its secrets and the very image that it ran, without an outage.
+    """Roll back to a version, without an outage: its settings, its secrets and the exact image that it ran.
 
-    While an update is under way, back to the version that still serves beside it, at once.
+    During an update this goes back at once to the version that still serves.
     """
     found = session.container(container)
     wanted = version if version is not None else _before(session, found)
@@ -73,14 +74,14 @@ def rollback(
     if started["rollout"] is None:
         report_deployment(session, wait_for_deployment(session, started))
         return
-    ended = waiting(session, started, wait_until_applied, "It goes back all the same.")
+    ended = waiting(session, started, wait_until_applied, "It still goes back.")
     assert ended is not None, "wait_until_applied gives the container back"
     failure = ended["draft"] and ended["draft"]["failure"]
     if failure and failure["reason"] != "rolled_back":
         if session.output.as_json:
             session.output.result(ended)
         raise CliError(
-            f"Version {wanted} did not come up ({failure['reason']}), so {found['name']} runs as before. "
+            f"Version {wanted} did not start ({failure['reason']}), so {found['name']} runs as before. "
             f"{failure['message']}",
             code=failure["reason"],
             hint=f"See `moor versions {shlex.quote(found['name'])}`.",
@@ -94,7 +95,7 @@ def _before(session: Session, found: "Container") -> int:
     for one in session.api.list_versions(found["id"]):
         if one["can_roll_back"] and one["outcome"] == "replaced" and one["served_s"] > 0:
             return int(one["version"])
-    raise UsageError(f"No other version of {found['name']} has served. Say which: see `moor versions`.")
+    raise UsageError(f"No other version of {found['name']} has served. Name one of `moor versions`.")
 
 
 def _outcome(found: "Container", one: "Version") -> str:

@@ -22,14 +22,14 @@ def create(
     receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The URL that events are sent to.")],
     event: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Such as container.* or member.remove; can be repeated."),
+        typer.Option(metavar="PATTERN", help="Such as container.* or member.remove; repeatable."),
     ] = None,
     chat: Annotated[
         bool,
-        typer.Option("--chat", help="Send sentences to a chat, such as Slack, instead of signed events."),
+        typer.Option("--chat", help="Send plain sentences to a chat such as Slack instead of signed events."),
     ] = False,
 ) -> None:
-    """Send events to a URL. The secret that signs them goes alone to stdout."""
+    """Send events to a URL. Only the secret that signs them goes to stdout."""
     body: WebhookCreate = {"url": receiver, "format": "chat" if chat else "event"}
     if event:
         body["events"] = event
@@ -39,9 +39,9 @@ def create(
         return
     session.output.note(f"Created {created['id']} for {', '.join(created['events'])}.")
     if chat:
-        session.output.note(f"See that it arrives: moor webhooks test {created['id']}")
+        session.output.note(f"Check that it arrives: moor webhooks test {created['id']}")
         return
-    session.output.note("Check signatures with this secret; it is shown this once.")
+    session.output.note("Check signatures with this secret. It is shown only once.")
     session.output.line(created["secret"])
 
 
@@ -68,7 +68,7 @@ def list_them(session: Session) -> None:
 
 @command(app, "delete")
 def delete(session: Session, webhook: WebhookArgument) -> None:
-    """Delete a webhook; what waits for it is not sent any more."""
+    """Delete a webhook. Events that wait for it are no longer sent."""
     session.api.remove_webhook(session.organization["id"], webhook)
     session.output.answer({"id": webhook, "deleted": True}, f"Deleted {webhook}.")
 
@@ -91,7 +91,7 @@ def deliveries(session: Session, webhook: WebhookArgument) -> None:
         [shown_time(one["created_at"]), one["event"], _outcome(one), str(one["tries"]), one["id"]]
         for one in found
     ]
-    session.output.table(("TIME", "EVENT", "OUTCOME", "TRIES", "ID"), rows, "Nothing was sent yet.")
+    session.output.table(("TIME", "EVENT", "OUTCOME", "TRIES", "ID"), rows, "Nothing has been sent yet.")
 
 
 def _outcome(delivery: "Delivery") -> str:

@@ -48,7 +48,7 @@ def variables_of(text: str, where: str, outer: Mapping[str, str], unset: Unset) 
         match = quote.match(text, position)
         rest = _NOTHING.match(text, match.end()) if match else None
         if match is None or rest is None:
-            raise UsageError(f"{line}: a quote does not end, or something stands behind it.")
+            raise UsageError(f"{line}: a quote is not closed, or text follows it.")
         is_plain = text[position] == "'"
         found[name] = match[1] if is_plain else _unescaped(match[1], known, line, unset)
         position = rest.end()

@@ -27,7 +27,7 @@ def asked_of(
     findings = Findings()
 
     def unset(name: str) -> None:
-        findings.note(f"${name}", "The variable is not set, and stands for nothing.")
+        findings.note(f"${name}", "The variable is not set, so it is empty.")
 
     services = mapping_of(read_text(path), str(path)).get("services")
     if not isinstance(services, dict) or not services:
@@ -61,16 +61,16 @@ def asked_of(
 
     found = services[name]
     if not isinstance(found, dict):
-        raise UsageError(f"{path}: the service {name} says nothing.")
+        raise UsageError(f"{path}: the service {name} is empty.")
     for key in leave_out:
         if key not in found:
             raise UsageError(f"--leave-out {key}: the service {name} has no {key}.")
-        findings.note(key, "It is left out, as you said.")
+        findings.note(key, "Left out, as you asked.")
     kept = {key: value for key, value in found.items() if key not in leave_out}
     try:
         service_filled = filled(kept, name)
     except RecursionError:
-        raise UsageError(f"{path}: the service {name} holds itself.") from None
+        raise UsageError(f"{path}: the service {name} contains itself.") from None
     return ServiceReader(service_filled, name, path, variables, options, findings).asked()
 
 

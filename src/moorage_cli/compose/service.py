@@ -83,8 +83,8 @@ class ServiceReader:
             return image
         if image is None:
             raise UsageError(
-                f"{self._path}: the service {self._name} has to be built, and names no image.",
-                hint="Build it, push it to a registry, and name it with --image.",
+                f"{self._path}: the service {self._name} is built from source and names no image.",
+                hint="Build it, push it to a registry, and name the image with --image.",
             )
         self._findings.add("build", meanings.BUILD)
         return image
@@ -119,7 +119,7 @@ class ServiceReader:
             elif name in self._variables:
                 found[name] = self._variables[name]
             else:
-                self._findings.note(f"environment.{name}", "This shell does not have it, so it is not set.")
+                self._findings.note(f"environment.{name}", "Your shell does not set it, so it stays unset.")
         return found
 
     def _env_files(self) -> dict[str, str]:
@@ -138,7 +138,7 @@ class ServiceReader:
         return found
 
     def _unset(self, name: str) -> None:
-        self._findings.note(f"${name}", "The variable is not set, and stands for nothing.")
+        self._findings.note(f"${name}", "The variable is not set, so it is empty.")
 
     def _port(self) -> int | None:
         if self._options.port is not None:
@@ -200,7 +200,7 @@ class ServiceReader:
         except (TypeError, ValueError):
             number = 0
         if number < 1:
-            raise self._wrong(key, "must be a number from 1 on")
+            raise self._wrong(key, "must be a number of at least 1")
         return number
 
     def _text(self, key: str) -> str | None:

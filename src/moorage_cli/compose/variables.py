@@ -50,7 +50,7 @@ def _end(text: str, position: int, where: str) -> int:
             if not open_:
                 return position
         position += 1
-    raise UsageError(f"{where}: {text!r} has a ${{ that does not end. Write $$ for a plain $.")
+    raise UsageError(f"{where}: {text!r} has a ${{ that is not closed. Write $$ for a plain $.")
 
 
 def _value(inside: str, variables: Mapping[str, str], where: str, unset: Unset, depth: int) -> str:

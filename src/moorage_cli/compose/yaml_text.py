@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
                 continue
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"{key.value} stands there twice", key.start_mark
+                    None, None, f"{key.value} appears twice", key.start_mark
                 )
             seen.add(key.value)
         return dict(super().construct_mapping(node, deep))

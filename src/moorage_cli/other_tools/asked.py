@@ -44,7 +44,7 @@ class Findings:
 
     def check(self, subject: str, hint: str) -> None:
         if self.refusals:
-            message = f"{subject} would not run here as it is:"
+            message = f"{subject} would not run here unchanged:"
             raise CliError(message, ExitCode.USAGE, code="not_taken_over", hint=hint, fields=self.refusals)
 
 

@@ -23,7 +23,7 @@ SHORTEST_S, LONGEST_S = 10, 3600
 """That the API takes."""
 USUAL_INTERVAL_S, USUAL_RETRIES = 30.0, 3
 """Docker's own."""
-NO_HTTP = "It is no HTTP check of itself by curl or wget. Moorage asks whether the port accepts a connection; `--health-path` names a path."
+NO_HTTP = "It is not a curl or wget request to itself. Moorage checks that the port accepts a connection; `--health-path` names a path to check instead."
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ def published(text: str, where: str) -> tuple[int, str]:
     match = _PUBLISHED.fullmatch(text.strip())
     if match is None or not 1 <= int(match["inside"]) <= 65535:
         raise UsageError(
-            f"{where} {text}: write the port that the server listens on inside, e.g. {where} 8000."
+            f"{where} {text}: write the port that the server listens on in the container, e.g. {where} 8000."
         )
     if (match["protocol"] or "tcp") != "tcp":
-        raise UsageError(f"{where} {text}: an endpoint speaks HTTP, over TCP alone.")
+        raise UsageError(f"{where} {text}: an endpoint speaks HTTP, over TCP only.")
     inside = int(match["inside"])
     said = no_host_port(match["host"] or "") if match["address"] or match["host"] else ""
     return inside, said
@@ -38,6 +38,6 @@ def single(ports: Sequence[int], where: str, option: str) -> int | None:
             f"{where}: an endpoint leads to one port, and these are {len(different)}: {shown}.",
             ExitCode.USAGE,
             code="several_ports",
-            hint=f"Name the one with {option}.",
+            hint=f"Name one with {option}.",
         )
     return different[0] if different else None

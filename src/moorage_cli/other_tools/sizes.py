@@ -65,7 +65,7 @@ def cheapest_with(
             f"No instance type here has {sizes}.",
             ExitCode.USAGE,
             code="no_such_size",
-            hint="`moor instance-types` shows those that there are; name one with --instance-type.",
+            hint="`moor instance-types` shows all of them. Choose one with --instance-type.",
         )
     return min(wanted, key=lambda one: (not one["available"], one["price_per_hour_microusd"]))
 
@@ -112,4 +112,4 @@ def gpus_of(text: str) -> tuple[int, str]:
 
 
 ALL_GPUS = "It gets all GPUs of its instance type, the cheapest one with a GPU unless you name another."
-NAMED_GPUS = "It gets as many GPUs; Moorage chooses which."
+NAMED_GPUS = "It gets that many GPUs. Moorage chooses which."

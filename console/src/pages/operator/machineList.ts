@@ -49,11 +49,11 @@ function ownCondition(node: Node): Condition {
     return { look: "lost", word: "Silent", since: null, sentence: "Its engine does not answer. Health says more." };
   }
   if (node.intake === "draining") {
-    const sentence = node.replicas === 0 ? "It is empty." : "What runs there moves to other machines.";
+    const sentence = node.replicas === 0 ? "It is empty." : "Its replicas are moving to other machines.";
     return { look: "draining", word: "Draining", since: null, sentence };
   }
   if (node.intake === "cordoned") {
-    return { look: "paused", word: "Paused", since: null, sentence: "Nothing new starts there; what runs stays." };
+    return { look: "paused", word: "Paused", since: null, sentence: "It takes no new replicas. Those that run stay." };
   }
   return closed(node) ?? outOfUse(node) ?? { look: "active", word: "Active", since: null, sentence: "It takes containers." };
 }

@@ -11,17 +11,17 @@ Mail = tuple[str, str]
 
 def stop_mail(container_name: str, limit: Limit | None) -> Mail:
     """`limit`: the one that stops it; None: the credit has run out."""
-    ends = "It finishes the requests that are under way and stops within the hour that is paid.\n\n"
+    ends = "It finishes its requests and stops before the paid hour ends.\n\n"
     if limit is None:
         text = (
-            f"The credit does not cover another hour of the container {container_name}. {ends}"
-            "It does not start again by itself: top up your credit, then start it.\n"
+            f"Your credit does not cover another hour of the container {container_name}. {ends}It does not "
+            "restart by itself. Top up your credit, then start it.\n"
         )
         return f"{container_name} stops: the credit has run out", text
     text = (
-        f"Another hour of the container {container_name} does not fit into the monthly spending limit of "
-        f"{format_usd(limit.limit_microusd)}. {ends}"
-        "It does not start again by itself: raise the limit or wait for the next month, then start it.\n"
+        f"Another hour of the container {container_name} would exceed the monthly spending limit of "
+        f"{format_usd(limit.limit_microusd)}. {ends}It does not restart by itself. Raise the limit or wait "
+        "for the next month, then start it.\n"
     )
     return f"{container_name} stops: the monthly spending limit is reached", text
 
@@ -30,14 +30,14 @@ def limit_mail(scope_name: str, limit: Limit, percent: int, billing_url: str) ->
     spent, most = format_usd(limit.spent.bought_microusd), format_usd(limit.limit_microusd)
     if percent < 100:
         subject = f"{percent} % of the monthly spending limit of {scope_name} is spent"
-        then = "At 100 % no further hours are bought: what runs then stops within the hours that are paid."
+        then = "At 100 % Moorage buys no more hours, and containers stop before their paid hours end."
     else:
         subject = f"The monthly spending limit of {scope_name} is reached"
-        then = "No further hours are bought: what runs stops within the hours that are paid."
+        then = "Moorage buys no more hours, and containers stop before their paid hours end."
     text = (
-        f"{spent} of {most} is spent in {limit.month:%B %Y}. {then}\n\n"
-        f"The month ends on {next_month(limit.month)} at 00:00 UTC. To raise the limit: {billing_url}, "
-        "or `moor billing limits`.\n"
+        f"{spent} of {most} has been spent in {limit.month:%B %Y}. {then}\n\n"
+        f"The month ends on {next_month(limit.month)} at 00:00 UTC. Raise the limit at {billing_url} or with "
+        "`moor billing limits`.\n"
     )
     return subject, text
 
@@ -47,8 +47,8 @@ def low_credit_mail(
 ) -> Mail:
     within = "24 hours" if hours == 24 else "an hour"
     text = (
-        f"{format_usd(available_microusd)} of credit is left. With what runs now it ends on "
-        f"{runs_out_at:%A %Y-%m-%d at %H:%M} UTC; then containers finish their requests and stop.\n\n"
-        f"To top it up: {billing_url}, or `moor billing top-up`.\n"
+        f"{format_usd(available_microusd)} of credit is left. At the current rate it runs out on "
+        f"{runs_out_at:%A %Y-%m-%d at %H:%M} UTC. Containers then finish their requests and stop.\n\n"
+        f"Top up at {billing_url} or with `moor billing top-up`.\n"
     )
-    return f"The credit of {organization_name} ends within {within}", text
+    return f"The credit of {organization_name} runs out within {within}", text

@@ -20,7 +20,7 @@ async def get_auto_top_up(access: Payer, session: TheSession) -> AutoTopUp:
 
 @router.put("/organizations/{organization_id}/billing/auto-top-up", summary="Set automatic top-ups")
 async def put_auto_top_up(body: AutoTopUpChange, access: Payer, session: TheSession) -> AutoTopUp:
-    """Switches them on, changes them, or switches them on again after a pause. They need a saved card."""
+    """Switches automatic top-ups on, changes them, or resumes them after a pause. They need a saved card."""
     await service.agree(session, access, body)
     return await service.show(session, access.organization.id)
 
@@ -31,5 +31,5 @@ async def put_auto_top_up(body: AutoTopUpChange, access: Payer, session: TheSess
     status_code=204,
 )
 async def delete_auto_top_up(access: Payer, session: TheSession) -> None:
-    """Moorage charges the card no more by itself. The card stays saved."""
+    """Moorage stops charging the card by itself. The card stays saved."""
     await service.call_off(session, access.organization.id, access.actor.id)

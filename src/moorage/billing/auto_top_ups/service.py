@@ -33,7 +33,7 @@ paid after all is asked (`cards/reconciler.py`)."""
 async def show(session: AsyncSession, organization_id: str) -> AutoTopUp:
     found = await repository.find(session, organization_id)
     if found is None:
-        return AutoTopUp(state="off", message="The card is charged only when you do it yourself.")
+        return AutoTopUp(state="off", message="Moorage does not charge the card by itself.")
     step = next_step(found.policy, found.situation, found.now)
     again_at = tries_again_at(found.situation.failures_at)
     return AutoTopUp(
@@ -67,7 +67,7 @@ async def agree(session: AsyncSession, access: OrganizationAccess, wanted: AutoT
     found = await repository.find(session, organization_id)
     if found is None or not found.situation.has_card:
         raise ConflictError(
-            "There is no saved card that could be charged. Save one first: under Billing, or with "
+            "There is no saved card to charge. Save one first: under Billing, or with "
             "`moor billing card --save`.",
             code="no_saved_card",
         )

@@ -13,11 +13,11 @@ def step_sentence(step: Step, policy: Policy, again_at: datetime | None) -> str:
     amount, threshold = format_usd(policy.amount_microusd), format_usd(policy.threshold_microusd)
     match step:
         case Step.CHARGE | Step.ENOUGH:
-            return f"The card is charged {amount} whenever less than {threshold} of credit is available."
+            return f"Moorage charges the card {amount} whenever the credit falls below {threshold}."
         case Step.WAITING:
-            return f"The last charge failed. It is tried again at {again_at:%Y-%m-%d %H:%M} UTC."
+            return f"The last charge failed. Moorage tries again at {again_at:%Y-%m-%d %H:%M} UTC."
         case Step.PAUSED:
-            return "Paused, because the card was refused three times. Save another card, then switch it on again."
+            return "Paused: the card was refused three times. Save another card, then switch it on again."
         case Step.CAPPED:
             cap = format_usd(policy.monthly_cap_microusd)
             return (
@@ -26,7 +26,7 @@ def step_sentence(step: Step, policy: Policy, again_at: datetime | None) -> str:
         case Step.NO_CARD:
             return "There is no saved card. Save one first."
         case Step.SUSPENDED:
-            return "The organization is suspended, so its card is left alone."
+            return "The organization is suspended, so Moorage does not charge its card."
 
 
 def failed_mail(
@@ -36,13 +36,16 @@ def failed_mail(
     subject = f"Your card could not be charged {amount}"
     if page_url is not None:
         subject = f"Your bank wants you to confirm {amount}"
-        todo = f"To confirm the payment, go to {page_url}\n\n"
+        todo = f"Confirm the payment: {page_url}\n\n"
     else:
-        todo = f"To save another card or top up yourself, go to {billing_url}\n\n"
+        todo = f"Save another card, or top up yourself: {billing_url}\n\n"
     then = (
-        f"It is tried again at {again_at:%Y-%m-%d %H:%M} UTC.\n"
+        f"Moorage tries again at {again_at:%Y-%m-%d %H:%M} UTC.\n"
         if again_at is not None
-        else "Automatic top-up is paused: it was the third time. Switch it on again when the card works.\n"
+        else (
+            "It failed three times in a row, so automatic top-ups are paused. Switch them on again when "
+            "the card works.\n"
+        )
     )
     return subject, f"An automatic top-up of {amount} failed: {why}\n\n{todo}{then}"
 
@@ -50,7 +53,7 @@ def failed_mail(
 def capped_mail(policy: Policy, billing_url: str) -> Mail:
     cap = format_usd(policy.monthly_cap_microusd)
     text = (
-        f"The credit is low, and charging your card once more would exceed the monthly cap of {cap}. "
-        f"To raise it or to top up yourself: {billing_url}\n"
+        f"Your credit is low, but another charge would exceed the monthly cap of {cap}. Raise the cap, or "
+        f"top up yourself: {billing_url}\n"
     )
-    return "The monthly cap of automatic top-ups is reached", text
+    return "Automatic top-ups have reached their monthly cap", text

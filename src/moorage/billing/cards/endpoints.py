@@ -19,7 +19,7 @@ async def stripe_event(
     keyring: TheKeyring,
     settings: TheSettings,
 ) -> dict[str, bool]:
-    """What the card payments' provider tells us. Nobody is signed in here: the signature says who it is."""
+    """Receives events of the payment provider. The signature proves the sender; nobody signs in here."""
     event = provider.verified(await request.body(), request.headers.get("stripe-signature", ""))
     facts = await provider.facts(event) if event["type"].startswith(_ABOUT_PAYMENTS) else None
     if facts is not None:

@@ -336,7 +336,7 @@ def _reachable(*expected: type[stripe.StripeError]) -> Iterator[None]:
         raise
     except stripe.StripeError as exc:
         raise UnavailableError(
-            "The card payments' provider does not answer as it should. Try again in a moment.",
+            "The payment provider does not answer as expected. Try again in a moment.",
             code="card_payments_unavailable",
         ) from exc
 

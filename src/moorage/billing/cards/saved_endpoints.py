@@ -30,7 +30,7 @@ class CardPage(BaseModel):
 
 @router.get("/organizations/{organization_id}/billing/card", summary="Get the saved card")
 async def get_card(access: Payer, session: TheSession) -> SavedCard:
-    """Returns what Moorage knows of the saved card. Only the payment provider has its number."""
+    """Returns what Moorage knows about the saved card. Only the payment provider has its number."""
     row = await find_saved_card(session, access.organization.id)
     return SavedCard.model_validate(row, from_attributes=True) if row is not None else SavedCard()
 
@@ -39,8 +39,8 @@ async def get_card(access: Payer, session: TheSession) -> SavedCard:
 async def save_card(
     access: Payer, session: TheSession, database: TheDatabase, provider: TheCardProvider
 ) -> CardPage:
-    """Returns the provider's page where somebody enters a card. Moorage charges nothing. The new card
-    replaces the previous one."""
+    """Returns the provider's page for entering a card. Moorage charges nothing. The new card replaces the previous
+    one."""
     await session.commit()  # nothing stays open while somebody else is asked
     return CardPage(checkout_url=await saved_service.begin_saving(database, provider, access))
 

@@ -15,13 +15,11 @@ router = APIRouter(tags=["organizations"])
 Remover = Annotated[OrganizationAccess, Depends(organization_with(Permission.ORGANIZATION_REMOVE))]
 
 
-@router.get(
-    "/organizations/{organization_id}/deletion", summary="Look at what deleting an organization takes"
-)
+@router.get("/organizations/{organization_id}/deletion", summary="Preview the deletion of an organization")
 async def preview_deletion(
     access: Remover, session: TheSession, settings: TheSettings
 ) -> OrganizationDeletion:
-    """Returns what has to end before it can be deleted, and the money that would be given up."""
+    """Returns what must end before the organization can be deleted, and the money that would be given up."""
     found = await service.look(session, settings, access.organization)
     return OrganizationDeletion(
         obstacles=[DeletionObstacle(**asdict(one)) for one in obstacles(found)],
@@ -41,15 +39,16 @@ async def delete_organization(
     settings: TheSettings,
     name: Annotated[str, Query(description="The organization's name, typed to confirm.")] = "",
     gives_up_microusd: Annotated[
-        int, Query(ge=0, description="How much money you give up with it. Less than there is is refused.")
+        int,
+        Query(ge=0, description="The money that you give up with it. Less than what is there is refused."),
     ] = 0,
 ) -> None:
-    """Deletes it with its projects, keys, invitations and webhooks; nobody is its member any more. Refused while it has
-    containers, lends machines, owes or is owed money. Invoices, ledger and audit log stay with the operator."""
+    """Deletes the organization with its projects, keys, invitations, webhooks and memberships. Refused while it has
+    containers, lends machines, or owes or is owed money. The operator keeps invoices, ledger and audit log."""
     if name != access.organization.name:
         fields = (FieldError("name", "must be the name of the organization"),)
         raise InvalidInputError(
-            "Repeat the organization's name to confirm that it and all of its projects shall go.",
+            "Send the organization's name to confirm that you delete it with all of its projects.",
             code="name_mismatch",
             fields=fields,
         )

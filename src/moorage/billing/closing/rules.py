@@ -75,19 +75,15 @@ def obstacles(it: Situation) -> list[Obstacle]:
     if it.containers:
         stands(
             "containers",
-            f"It has {_named(it.containers)}. Delete what is left; what is being deleted already is gone in a moment.",
+            f"It has {_named(it.containers)}. Delete those that are left. Those that are being deleted will be gone in a moment.",
         )
     if it.machines:
-        banned = (
-            " The operator banned one, and removes it themselves: ask them." if it.has_banned_machine else ""
-        )
-        stands(
-            "machines", f"It lends {_counted(it.machines, 'machine')}. Remove what it lends first.{banned}"
-        )
+        banned = " The operator banned one and must remove it: ask them." if it.has_banned_machine else ""
+        stands("machines", f"It lends {_counted(it.machines, 'machine')}. Remove them first.{banned}")
     if it.unsettled:
         stands(
             "earnings",
-            "Its machines served in hours that are not over. Try again when those are settled, in about an hour.",
+            "Its machines served in hours that are not settled yet. Try again in about an hour.",
         )
     elif it.earned_microusd >= it.least_payout_microusd:
         until = (
@@ -97,22 +93,22 @@ def obstacles(it: Situation) -> list[Obstacle]:
         )
         stands(
             "earnings",
-            f"Its machines earned {format_usd(it.earned_microusd)} that was not sent. Ask for a payout first.{until}",
+            f"Its machines earned {format_usd(it.earned_microusd)} that has not been sent. Ask for a payout first.{until}",
         )
     if it.payout_requested_microusd:
         stands(
             "payout_requested",
-            f"A payout of {format_usd(it.payout_requested_microusd)} was asked for. Wait until the operator has sent it.",
+            f"A payout of {format_usd(it.payout_requested_microusd)} is under way. Wait until the operator has sent it.",
         )
     if it.owed_microusd:
         stands(
             "owed",
-            f"It owes {format_usd(it.owed_microusd)}: payments that were taken back. Ask the operator how to settle that.",
+            f"It owes {format_usd(it.owed_microusd)} for payments that were taken back. Ask the operator how to settle that.",
         )
     if it.open_payments:
         stands(
             "payment_under_way",
-            f"{_counted(it.open_payments, 'card payment')} may still arrive. Finish it, or wait until its page closes, within a day.",
+            f"{_counted(it.open_payments, 'card payment')} may still arrive. Finish paying, or wait until the payment page closes, within a day.",
         )
     if it.has_card:
         stands(

@@ -123,8 +123,8 @@ def _refuse_unless_empty(situation: Situation, gives_up_microusd: int) -> None:
         )
     if situation.given_up_microusd > gives_up_microusd:
         raise ConflictError(
-            f"{format_usd(situation.given_up_microusd)} is left in it, which nobody can use after it is deleted. To give that up, say so: "
-            f"`gives_up_microusd={situation.given_up_microusd}`.",
+            f"{format_usd(situation.given_up_microusd)} is left in it. Nobody can use it after the deletion. "
+            f"To give it up, send `gives_up_microusd={situation.given_up_microusd}`.",
             code="credit_left",
         )
 

@@ -58,9 +58,11 @@ async def get_earnings(
 async def list_machine_earnings(
     access: Payer,
     session: TheSession,
-    month: Annotated[str | None, Query(max_length=7, description="Such as `2026-11`; else this one.")] = None,
+    month: Annotated[
+        str | None, Query(max_length=7, description="Such as `2026-11`. Default: this month.")
+    ] = None,
 ) -> MonthEarnings:
-    """Lists what each machine served and earned in a month (UTC), the one that earned most first."""
+    """Lists what each machine served and earned in a month (UTC), highest earnings first."""
     first = first_day(month) if month is not None else (await database_now(session)).date().replace(day=1)
     found = await views_repository.machines_in(session, access.organization.id, first)
     items = [
@@ -82,7 +84,7 @@ async def list_machine_earnings(
 
 @router.get("/organizations/{organization_id}/earnings/statements", summary="List statements")
 async def list_statements(access: Payer, session: TheSession) -> StatementList:
-    """Lists one statement for each month in which something was earned or sent, newest first."""
+    """Lists one statement for each month with earnings or payouts, newest first."""
     organization_id = access.organization.id
     months = await views_repository.months_of(session, organization_id)
     subjects = [_named(month) for month, _ in months]

@@ -11,7 +11,7 @@ class EarningEntry(BaseModel):
     at: datetime
     kind: Literal["earning", "earning_reversed", "earning_restored", "payout"]
     amount_microusd: int
-    """Below zero where it was taken back, or sent."""
+    """Below zero if it was taken back or sent."""
     description: str
     machine_id: str | None
     machine_name: str | None
@@ -19,18 +19,18 @@ class EarningEntry(BaseModel):
 
 class Earnings(BaseModel):
     held_microusd: int
-    """Earned, and not to be sent yet: what was paid by card or transfer may still be taken back."""
+    """Earned but not payable yet, because a bank may still take the payment back."""
     payable_microusd: int
-    """Can be asked for now."""
+    """Can be requested now."""
     requested_microusd: int
-    """Asked for, and not sent yet."""
+    """Requested but not sent yet."""
     paid_microusd: int
     owed_microusd: int
-    """Sent, and taken back by a bank after that: later earnings make up for it."""
+    """Sent, but later taken back by a bank. Later earnings make up for it."""
     next_payable_at: datetime | None
     """When the next part of what is held becomes payable."""
     share_percent: int
-    """Of what others pay for an hour."""
+    """The owner's percentage of what others pay for an hour."""
     least_payout_microusd: int
     entries: list[EarningEntry]
     """Newest first."""
@@ -41,9 +41,9 @@ class MachineEarnings(BaseModel):
     machine_id: str
     name: str | None
     served_s: int
-    """As gateways saw it."""
+    """The time served, as gateways saw it."""
     earned_microusd: int
-    """Of that, as much as is worth something: not what was paid with given credit, or by the owner."""
+    """What that time earned. Hours paid with given credit, or by the owner, earn nothing."""
 
 
 class MonthEarnings(BaseModel):

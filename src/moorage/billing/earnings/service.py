@@ -97,7 +97,7 @@ async def void_earnings(session: AsyncSession, operator_id: str, machine_id: str
     """By the operator's word."""
     owner = await owner_of(session, machine_id)
     if owner is None:
-        raise NotFoundError("There is no such machine that has an owner.")
+        raise NotFoundError("There is no such machine with an owner.")
     await void_served(session, machine_id, "operator")
     record_audit(
         session, owner, actor=operator_id, action="machine.void_earnings", target=machine_id, reason=reason

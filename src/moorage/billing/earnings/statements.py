@@ -29,7 +29,7 @@ async def statement_of(
         return found[subject]
     booked = await views_repository.booked_in(session, organization_id, month)
     if not booked:
-        raise NotFoundError("There is no statement for this month: nothing was earned or sent in it.")
+        raise NotFoundError("There is no statement for this month, because nothing was earned or sent in it.")
     sent = -sum(one.amount_microusd for one in booked if one.kind is Kind.PAYOUT)
     balance = await views_repository.balance_at_the_end_of(session, organization_id, month)
     return Document(
@@ -40,8 +40,8 @@ async def statement_of(
         seller=Party(settings.seller_name, settings.seller_address or "", settings.seller_tax_id or ""),
         buyer=await repository.details_of(session, organization_id),
         lines=tuple(_line(one) for one in booked if one.kind in _SUFFIXES),
-        note=f"Sent to your bank account in this month: {format_usd(sent)}. Earned and not sent at its end: {format_usd(balance)}, "
-        "of which a part may be held.",
+        note=f"Sent to your bank account in this month: {format_usd(sent)}. Earned but not sent by its end: "
+        f"{format_usd(balance)}, part of which may be held.",
     )
 
 

@@ -38,13 +38,13 @@ async def get_details(access: Payer, session: TheSession) -> BillingDetails:
 
 @router.patch("/organizations/{organization_id}/billing/details", summary="Change billing details")
 async def change_details(body: BillingDetailsPatch, access: Payer, session: TheSession) -> BillingDetails:
-    """Documents issued from now on carry the new details; issued ones never change."""
+    """Documents issued from now on carry the new details. Issued ones never change."""
     return BillingDetails(**asdict(await service.change_details(session, access, body)))
 
 
 @router.get("/organizations/{organization_id}/billing/invoices", summary="List invoices")
 async def list_invoices(access: Payer, session: TheSession) -> InvoiceList:
-    """Lists one invoice for each month in which hours were bought, newest first."""
+    """Lists one invoice for each month with purchases, newest first."""
     organization_id = access.organization.id
     months = await repository.list_months(session, organization_id)
     subjects = [f"{one.month:%Y-%m}" for one in months]

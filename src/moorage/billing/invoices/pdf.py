@@ -37,8 +37,8 @@ _HEADS = {
 }
 _FEET = {
     DocumentKind.INVOICE: "Paid in full from prepaid credit. Nothing is due.",
-    DocumentKind.RECEIPT: "Received, and added to the credit of the organization.",
-    DocumentKind.STATEMENT: "Earned by the machines of the organization, after the operator's share.",
+    DocumentKind.RECEIPT: "Received and added to the organization's credit.",
+    DocumentKind.STATEMENT: "Earned by the organization's machines, after the operator's share.",
 }
 
 

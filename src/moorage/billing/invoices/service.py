@@ -34,7 +34,7 @@ async def invoice_of(
         return found[subject]
     usage = await repository.usage_of(session, organization_id, month)
     if not usage:
-        raise NotFoundError("There is no invoice for this month: nothing was bought in it.")
+        raise NotFoundError("There is no invoice for this month, because nothing was bought in it.")
     return Document(
         kind=DocumentKind.INVOICE,
         number=None,

@@ -14,7 +14,7 @@ Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLI
 
 @router.get("/organizations/{organization_id}/billing/limits", summary="Get spending limits")
 async def get_limits(access: Payer, session: TheSession) -> SpendingLimits:
-    """Returns what may be spent in a calendar month (UTC), and what was spent in this one."""
+    """Returns the spending limits for a calendar month (UTC), and what was spent in this one."""
     return await service.show_limits(session, access)
 
 
@@ -22,8 +22,8 @@ async def get_limits(access: Payer, session: TheSession) -> SpendingLimits:
     "/organizations/{organization_id}/billing/limits", summary="Set the organization's spending limit"
 )
 async def put_organization_limit(body: LimitChange, access: Payer, session: TheSession) -> SpendingLimits:
-    """Limits all projects together. At the limit Moorage buys no further hours: what runs stops within those
-    that are paid."""
+    """Limits the spending of all projects together. At the limit Moorage buys no more hours, and containers stop
+    before their paid hours end."""
     await service.put_limit(session, access, access.organization.id, body.limit_microusd)
     return await service.show_limits(session, access)
 
@@ -34,6 +34,6 @@ async def put_organization_limit(body: LimitChange, access: Payer, session: TheS
 async def put_project_limit(
     project_id: str, body: LimitChange, access: Payer, session: TheSession
 ) -> SpendingLimits:
-    """Limits one project; the organization's limit holds as well."""
+    """Limits the spending of one project. The organization's limit also applies."""
     await service.put_limit(session, access, project_id, body.limit_microusd)
     return await service.show_limits(session, access)

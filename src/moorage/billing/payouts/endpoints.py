@@ -18,7 +18,7 @@ Payer = Annotated[OrganizationAccess, Depends(organization_with(Permission.BILLI
 
 @router.get("/organizations/{organization_id}/payout-account", summary="Get the payout account")
 async def get_payout_account(access: Payer, session: TheSession, settings: TheSettings) -> PayoutAccount:
-    """Returns the bank account that earnings are sent to, of which it shows the end alone."""
+    """Returns the bank account for earnings. Only the end of its number is shown."""
     return await shown_account(
         session, settings, await repository.find_account(session, access.organization.id)
     )
@@ -32,7 +32,7 @@ async def change_payout_account(
     settings: TheSettings,
     keyring: TheKeyring,
 ) -> PayoutAccount:
-    """Names another bank account. All admins get a mail, and nothing is sent there for seven days."""
+    """Changes the bank account for earnings. All admins get a mail, and nothing is sent there for seven days."""
     row = await service.change_account(session, keyring, settings, access.actor, access.organization, body)
     return await shown_account(session, settings, row)
 
@@ -41,7 +41,7 @@ async def change_payout_account(
 async def list_payouts(
     access: Payer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[Payout]:
-    """Lists what was asked for and sent, newest first."""
+    """Lists payouts, newest first."""
     rows = await repository.list_payouts(session, paging, organization_id=access.organization.id)
     shown = [shown_payout(row) for row, _ in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
@@ -51,7 +51,8 @@ async def list_payouts(
 async def request_payout(
     access: Payer, session: TheSession, settings: TheSettings, keyring: TheKeyring
 ) -> Payout:
-    """Asks for all that is payable. The operator sends it by bank transfer and confirms it; admins then get a mail."""
+    """Asks for everything that is payable. The operator sends it by bank transfer and confirms it. Admins then get a
+    mail."""
     row = await service.request_payout(session, keyring, settings, access.actor, access.organization)
     return shown_payout(row)
 

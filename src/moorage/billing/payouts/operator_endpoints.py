@@ -28,8 +28,8 @@ async def list_all_payouts(
     paging: Annotated[PageRequest, Depends(page_request)],
     state: Annotated[Literal["requested", "confirmed", "refused"] | None, Query()] = None,
 ) -> Page[OperatorPayout]:
-    """Lists payouts of all organizations, newest first. Those that wait say where to send them, and how much of
-    them is still covered."""
+    """Lists payouts of all organizations, newest first. Open ones say where to send the money and how much is still
+    covered."""
     rows = await repository.list_payouts(session, paging, state=state)
     shown = [await _shown(session, settings, keyring, row, name) for row, name in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
@@ -52,7 +52,7 @@ async def confirm_payout(
 async def refuse_payout(
     payout_id: str, body: PayoutRefuse, operator: TheOperator, session: TheSession, keyring: TheKeyring
 ) -> Payout:
-    """Nothing is sent. The organization's admins get a mail that says why."""
+    """Refuses a payout. The organization's admins get a mail with the reason."""
     return shown_payout(await service.refuse_payout(session, keyring, operator, payout_id, body.reason))
 
 
@@ -62,7 +62,7 @@ async def refuse_payout(
 async def void_machine_earnings(
     machine_id: str, body: EarningsVoid, operator: TheOperator, session: TheSession
 ) -> None:
-    """Takes back what is held of this machine's earnings: it is not what its owner says it is."""
+    """Takes back the held earnings of a machine that is not what its owner claims."""
     await void_earnings(session, operator.id, machine_id, body.reason)
 
 

@@ -24,21 +24,21 @@ class PayoutAccountWrite(_Strict):
     """Where to send what was earned."""
 
     holder: Annotated[Line, Field(min_length=2)]
-    """As the bank knows them."""
+    """The account holder's name, as the bank knows it."""
     account: Annotated[str, Field(min_length=4, max_length=42, pattern=r"^[A-Za-z0-9 -]+$")]
-    """The IBAN, or the number of the account."""
+    """The IBAN or account number."""
     bank: Line = ""
-    """The BIC, or whatever names the bank where the account alone does not."""
+    """The BIC, or another name of the bank if the account number does not identify it."""
 
 
 class PayoutAccount(BaseModel):
     """What people see of it; the whole of it is shown to the operator alone."""
 
     account: str | None
-    """Its last four characters; null where none was named."""
+    """Its last four characters. Null if there is no account."""
     changed_at: datetime | None
     frozen_until: datetime | None
-    """Until then nothing is sent, because it was changed a short while ago."""
+    """Nothing is sent before this time, because the account was changed recently."""
 
 
 class Payout(BaseModel):
@@ -59,17 +59,17 @@ class Payout(BaseModel):
 class OperatorPayout(Payout):
     organization_name: str
     holder: str | None
-    """Whom to send it to, while it waits; null once that is decided."""
+    """The account to send it to while it waits. Null once it is decided."""
     account_number: str | None
     bank: str | None
     covered_microusd: int | None
-    """How much of it is payable now: what was earned may have been taken back since. Null once it is decided."""
+    """How much of it is payable now, because earnings may have been taken back since. Null once it is decided."""
     frozen_until: datetime | None
 
 
 class PayoutConfirm(_Strict):
     reference: Annotated[str, Field(min_length=1, max_length=140, pattern=_LINE)]
-    """Of the transfer, for the organization to find it by."""
+    """The transfer's reference, for the organization to find it by."""
     sent: bool = False
     """It has been sent although it should not have been, or was refused meanwhile: book it, and let later earnings make up
     for it."""

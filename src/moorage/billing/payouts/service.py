@@ -62,7 +62,7 @@ async def change_account(
     changes = await count_lately(session, organization.id, [_CHANGE], timedelta(days=1), actor=actor.id)
     if changes >= CHANGES_PER_DAY:
         raise TooManyRequestsError(
-            f"You changed the bank account {changes} times within a day. Change it tomorrow.",
+            f"You changed the bank account {changes} times within a day. Change it again tomorrow.",
             retry_after_s=86_400,
             code="too_many_changes",
         )
@@ -105,18 +105,19 @@ async def request_payout(
     account = await repository.lock_account(session, organization.id)
     if account is None:
         raise ConflictError(
-            "Say first where to send it: name a bank account, with `moor earnings account` or in the console.",
+            "Name a bank account first, with `moor earnings account` or in the console.",
             code="no_payout_account",
         )
     _refuse_frozen(await frozen_until(session, settings, account))
     if await repository.find_requested(session, organization.id) is not None:
-        raise ConflictError("A payout was asked for already, and is not sent yet.", code="payout_requested")
+        raise ConflictError("An earlier payout has not been sent yet.", code="payout_requested")
     balance = await earnings_balance(session, organization.id)
     amount_microusd = balance.payable_microusd // CENT_MICROUSD * CENT_MICROUSD
     if amount_microusd < settings.least_payout_microusd:
         raise ConflictError(
-            f"{format_usd(balance.payable_microusd)} can be sent now, and the least that is sent is "
-            f"{format_usd(settings.least_payout_microusd)}. {format_usd(balance.held_microusd)} is held.",
+            f"{format_usd(balance.payable_microusd)} can be sent now, but the smallest payout is "
+            f"{format_usd(settings.least_payout_microusd)}. {format_usd(balance.held_microusd)} is still "
+            "held.",
             code="payout_too_small",
         )
     row = PayoutRow(
@@ -160,9 +161,10 @@ async def confirm_payout(
         covered = await covered_microusd(session, row)
         if covered < row.amount_microusd:
             raise ConflictError(
-                f"Of {format_usd(row.amount_microusd)} that were asked for, {format_usd(covered)} can be sent: the rest was taken back "
-                "since. Refuse it, and it can be asked for anew. If it has been sent already, confirm it as `sent`; later "
-                "earnings make up for the difference.",
+                f"Of {format_usd(row.amount_microusd)} requested, only {format_usd(covered)} can be sent. "
+                "The rest has since been taken back. Refuse the payout, so that the organization can ask "
+                "again. If you have sent it already, confirm it as `sent`; later earnings make up the "
+                "difference.",
                 code="payout_not_covered",
             )
     _decide(row, "confirmed", reference=said.reference)
@@ -229,14 +231,14 @@ async def _locked(
     row = await repository.find_payout(session, payout_id)  # as it is under the lock
     assert row is not None, "payouts are never removed"
     if row.state != "requested" and not (also_refused and row.state == "refused"):
-        raise ConflictError(f"The payout is {row.state} already.", code=f"payout_{row.state}")
+        raise ConflictError(f"The payout is already {row.state}.", code=f"payout_{row.state}")
     return row, account
 
 
 def _refuse_frozen(until: datetime | None) -> None:
     if until is not None:
         raise ConflictError(
-            f"The bank account was changed a short while ago. Nothing is sent before {until:%Y-%m-%d %H:%M} UTC.",
+            f"The bank account was changed recently. Nothing is sent before {until:%Y-%m-%d %H:%M} UTC.",
             code="payouts_frozen",
         )
 

@@ -9,11 +9,12 @@ Mail = tuple[str, str]
 
 
 def account_changed_mail(organization: str, shown_account: str, by: str, frozen_until: datetime) -> Mail:
-    subject = f"{organization}: earnings are sent to another account"
+    subject = f"{organization}: the account for earnings was changed"
     text = (
-        f"{by} changed the bank account that the earnings of {organization} are sent to. It now ends with {shown_account}.\n\n"
-        f"Nothing is sent before {frozen_until:%Y-%m-%d %H:%M} UTC. If this was not one of you, change it back until then, and remove "
-        "whoever did it.\n"
+        f"{by} changed the bank account for the earnings of {organization}. The new account ends in "
+        f"{shown_account}.\n\n"
+        f"No money is sent before {frozen_until:%Y-%m-%d %H:%M} UTC. If none of you made this change, change "
+        "the account back before then and remove that member.\n"
     )
     return subject, text
 
@@ -22,8 +23,8 @@ def requested_mail(organization: str, payout_id: str, amount_microusd: int) -> M
     """For the operator."""
     subject = f"{organization} asks for {format_usd(amount_microusd)}"
     text = (
-        f"{organization} asks for a payout of {format_usd(amount_microusd)} that its machines earned.\n\n"
-        "`moor operator payouts list` says where to send it. Then confirm it: "
+        f"{organization} asks for a payout of {format_usd(amount_microusd)}, earned by its machines.\n\n"
+        "`moor operator payouts list` shows the account to send it to. After the transfer, run "
         f"`moor operator payouts confirm {payout_id} --reference …`.\n"
     )
     return subject, text
@@ -32,13 +33,13 @@ def requested_mail(organization: str, payout_id: str, amount_microusd: int) -> M
 def confirmed_mail(amount_microusd: int, shown_account: str, reference: str) -> Mail:
     subject = f"{format_usd(amount_microusd)} was sent to you"
     text = (
-        f"{format_usd(amount_microusd)} that your machines earned was sent to your account that ends with {shown_account}. "
-        f"Reference: {reference}.\n"
+        f"The operator sent {format_usd(amount_microusd)} of your machines' earnings to your account ending "
+        f"in {shown_account}. Reference: {reference}.\n"
     )
     return subject, text
 
 
 def refused_mail(amount_microusd: int, reason: str) -> Mail:
     subject = f"Your payout of {format_usd(amount_microusd)} was refused"
-    text = f"Your payout of {format_usd(amount_microusd)} was refused: {reason}\n\nNothing was taken from your earnings.\n"
+    text = f"Your payout of {format_usd(amount_microusd)} was refused: {reason}\n\nYour earnings are unchanged.\n"
     return subject, text

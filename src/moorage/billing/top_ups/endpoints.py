@@ -32,8 +32,8 @@ async def create_top_up(
     settings: TheSettings,
     cards: OptionalCardProvider,
 ) -> TopUp:
-    """By card, the answer has the provider's page where it is entered. By bank transfer, the answer says
-    where to pay and with which reference; the operator confirms what arrives."""
+    """For a card, the answer has the provider's page for entering it. For a bank transfer, the answer has the account
+    and the reference; the operator confirms what arrives."""
     if body.method == "card":
         provider = set_up(cards, settings)
         await session.commit()  # nothing stays open while somebody else is asked
@@ -72,8 +72,7 @@ async def get_top_up(
     keyring: TheKeyring,
     cards: OptionalCardProvider,
 ) -> TopUp:
-    """Returns its state. Where the outcome of a card payment is not known yet, Moorage asks the provider at
-    once."""
+    """Returns the state of a top-up. If the outcome of a card payment is not known yet, Moorage asks the provider."""
     organization_id = access.organization.id
     payment = await find_payment(session, organization_id, top_up_id)
     if payment is None:

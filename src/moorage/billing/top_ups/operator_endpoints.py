@@ -45,7 +45,8 @@ async def confirm_bank_transfer(
     settings: TheSettings,
     keyring: TheKeyring,
 ) -> TopUp:
-    """Says that the money arrived. What arrived becomes credit, also where it is more or less than announced."""
+    """Confirms that the money arrived. The amount that arrived becomes credit, even if it is more or less than
+    announced."""
     row = await service.confirm_transfer(session, operator, transfer_id, body.received_microusd, keyring)
     return shown_transfer(row, settings)
 
@@ -54,14 +55,14 @@ async def confirm_bank_transfer(
 async def expire_bank_transfer(
     transfer_id: str, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> TopUp:
-    """Says that the money will not arrive. Money that comes later can be given as credit."""
+    """Closes a transfer that will not arrive. If the money comes later, give it as credit."""
     row = await service.expire_transfer(session, operator, transfer_id)
     return shown_transfer(row, settings)
 
 
 @router.get("/operator/credits", summary="List given credits")
 async def list_credits(_: TheOperator, session: TheSession, paging: Paging) -> Page[Credit]:
-    """Lists the credit that the operator gave away, newest first."""
+    """Lists the credit that the operator gave, newest first."""
     rows = await repository.list_credits(session, paging)
     shown = [_credit(row, amount_microusd) for row, amount_microusd in rows]
     return page_of(shown, paging, lambda item: Position(item.at, item.id))
@@ -79,14 +80,14 @@ async def give_credit(body: CreditCreate, operator: TheOperator, session: TheSes
     status_code=201,
 )
 async def approve_initial_credit(organization_id: str, operator: TheOperator, session: TheSession) -> Credit:
-    """Gives an organization that waits for it the credit to begin with, once."""
+    """Gives the initial credit to an organization that waits for it, once."""
     row = await service.approve_initial_credit(session, operator, organization_id)
     return _credit(row, INITIAL_CREDIT_MICROUSD)
 
 
 @router.get("/operator/revenue", summary="Get revenue")
 async def get_revenue(_: TheOperator, session: TheSession, days: TheDays) -> Revenue:
-    """Returns revenue by UTC day, newest first. Days without any movement are left out."""
+    """Returns revenue by UTC day, newest first. Days without movements are left out."""
     found = await revenue_by_day(session, *days)
     return Revenue(first=days[0], last=days[1], items=[_revenue(day, moved) for day, moved in found])
 
@@ -112,5 +113,5 @@ def _credit(row: TransactionRow, amount_microusd: int) -> Credit:
         at=row.at,
         organization_id=row.organization_id,
         amount_microusd=amount_microusd,
-        reason=row.details.get("reason", "Credit to begin with"),
+        reason=row.details.get("reason", "Initial credit"),
     )

@@ -98,7 +98,7 @@ async def confirm_transfer(
         keyring,
         row.organization_id,
         subject=f"{format_usd(received_microusd)} arrived",
-        text=f"Your bank transfer {row.reference} arrived: {format_usd(received_microusd)} of credit was added.\n",
+        text=f"Your bank transfer {row.reference} arrived. {format_usd(received_microusd)} was added to your credit.\n",
     )
     await session.flush()
     await session.refresh(row)
@@ -149,8 +149,8 @@ async def approve_initial_credit(
     key = await give_approved(session, organization_id)
     if key is None:
         raise ConflictError(
-            "This organization does not wait for its credit to begin with: it had it, its owner's mailbox had it, or it "
-            "was not made at sign-up. Give any other credit with `moor operator credit`.",
+            "This organization does not wait for initial credit: it has had it, its owner's mailbox has had "
+            "it, or it was not created at sign-up. Give other credit with `moor operator credit`.",
             code="initial_credit_not_waiting",
         )
     row = await repository.find_transaction(session, key)
@@ -188,7 +188,7 @@ async def _pending(session: AsyncSession, transfer_id: str) -> BankTransferRow:
         raise NotFoundError("There is no such bank transfer.")
     if row.state != "pending":
         raise ConflictError(
-            f"The transfer is {row.state} already. What arrived for it now can be given as credit.",
+            f"The transfer is already {row.state}. If money arrives for it now, give it as credit.",
             code=f"transfer_{row.state}",
         )
     return row

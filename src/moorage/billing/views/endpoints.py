@@ -56,7 +56,7 @@ async def days_of(
     first = first or last.replace(day=1)
     if first > last or last - first > LONGEST:
         fields = (FieldError("from", f"must be before `to`, and at most {LONGEST.days} days before it"),)
-        raise InvalidInputError("The time range is not one that can be shown.", fields=fields)
+        raise InvalidInputError("The time range is not valid.", fields=fields)
     return first, last
 
 
@@ -105,7 +105,7 @@ async def list_entries(
         EntrySort | None, Query(description="Hours that were bought, or everything else.")
     ] = None,
 ) -> Page[LedgerEntry]:
-    """Lists every movement of money, newest first. An hour names what it was bought for."""
+    """Lists every movement of money, newest first. Each hour names its container."""
     found = await read_entries(session, access.organization.id, paging, only)
     return page_of([_entry(one) for one in found], paging, _position)
 
@@ -141,8 +141,7 @@ async def get_balance_history(access: Payer, session: TheSession, days: TheDays)
 
 @router.get("/organizations/{organization_id}/billing/usage", summary="Get usage")
 async def get_usage(access: Viewer, session: TheSession, days: TheDays) -> UsageList:
-    """Returns the hours that were bought, by day, project, container and instance type, for the projects that
-    you are in."""
+    """Returns the hours bought in your projects, by day, project, container and instance type."""
     items = await _usage(session, access, days)
     total = sum(one.amount_microusd for one in items)
     return UsageList(first=days[0], last=days[1], total_microusd=total, items=items)
@@ -177,7 +176,7 @@ async def _usage(session: AsyncSession, access: OrganizationAccess, days: Days) 
     found = await repository.list_usage(session, organization_id, *days, seen, MOST_USAGE_ITEMS + 1)
     if len(found) > MOST_USAGE_ITEMS:
         fields = (FieldError("from", "must be later"),)
-        message = f"That is more than {MOST_USAGE_ITEMS} lines. Ask for fewer days at a time."
+        message = f"That is more than {MOST_USAGE_ITEMS} lines. Ask for fewer days."
         raise InvalidInputError(message, code="too_many_items", fields=fields)
     return [UsageItem.model_validate(one, from_attributes=True) for one in found]
 

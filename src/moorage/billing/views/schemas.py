@@ -13,16 +13,16 @@ class Billing(BaseModel):
     held_microusd: int
     """Set aside for hours of replicas that are not ready yet."""
     burn_per_hour_microusd: int
-    """What runs now costs so much an hour."""
+    """What the running containers cost per hour."""
     burn_maximum_per_hour_microusd: int
-    """The same with every container at its maximum."""
+    """The same, with every container at its maximum."""
     runs_out_at: datetime | None
     """When the credit ends if nothing changes; null while nothing runs."""
     forecast: str
     """The same in a sentence."""
     suspended: bool
     initial_credit: str | None
-    """What the credit to begin with waits for, or why none was given, in a sentence; null where it was given."""
+    """What the initial credit waits for, or why none was given, in a sentence. Null once it was given."""
     payment_methods: list[PaymentMethod]
     """How credit can be added here."""
     payment_contact: str
@@ -34,20 +34,20 @@ class LedgerEntry(BaseModel):
     at: datetime
     kind: str
     amount_microusd: int
-    """What it added to the credit; below zero, what it took."""
+    """What it added to the credit. Below zero: what it took."""
     description: str
     details: dict[str, Any]
     project_name: str | None
-    """Of an hour: the project and the container that it was bought for, also where they are deleted by now."""
+    """For an hour: the project and container that it was bought for, even if they have been deleted."""
     container_name: str | None
     balance_after_microusd: int | None
-    """What the credit was then, with what is on hold; null where `only` leaves entries out."""
+    """The credit at that time, including what is on hold. Null if `only` leaves entries out."""
 
 
 class DayBalance(BaseModel):
     day: date
     balance_microusd: int
-    """At its end, in UTC; of today, now."""
+    """The balance at the day's end in UTC, or now for today."""
 
 
 class BalanceHistory(BaseModel):
@@ -78,9 +78,9 @@ class UsageList(BaseModel):
 class RevenueDay(BaseModel):
     day: date
     usage_microusd: int
-    """Hours that were bought: what was earned."""
+    """Revenue from hours that were bought."""
     hours: int
-    """How many those were."""
+    """The number of those hours."""
     card_microusd: int
     bank_transfer_microusd: int
     granted_microusd: int

@@ -8,17 +8,17 @@ from moorage.ledger.accounts import INITIAL_CREDIT_MICROUSD
 from moorage.ledger.rules import Forecast
 
 _KINDS = {
-    "initial_credit": "Credit to begin with",
+    "initial_credit": "Initial credit",
     "credit": "Credit from the operator",
     "card_top_up": "Top-up by card",
     "bank_transfer": "Top-up by bank transfer",
     "refund": "Refund",
-    "refund_failed": "A refund that failed, given back",
+    "refund_failed": "Failed refund, given back",
     "dispute": "A card payment was disputed",
     "dispute_won": "A disputed card payment was upheld",
     "earning": "Earned by a machine",
     "earning_reversed": "Earned by a machine, and taken back",
-    "earning_restored": "Earned by a machine, and given back after all",
+    "earning_restored": "Earned by a machine, taken back and restored",
     "payout": "Sent to your bank account",
 }
 
@@ -26,11 +26,11 @@ _KINDS = {
 def forecast_sentence(forecast: Forecast) -> str:
     """E.g. `$3.20/h now, up to $12.80/h; runs out Sunday 2026-03-01 14:32 UTC.`"""
     if forecast.burn_now_microusd == 0:
-        return "Nothing runs, so nothing is spent."
+        return "Nothing runs, so you spend nothing."
     now, most = format_usd(forecast.burn_now_microusd), format_usd(forecast.burn_maximum_microusd)
     burn = f"{now}/h now, up to {most}/h" if most != now else f"{now}/h"
     if forecast.runs_out_at is None:
-        return f"{burn}; the credit lasts for longer than anybody can say."
+        return f"{burn}; the credit lasts for thousands of years."
     return f"{burn}; runs out {forecast.runs_out_at:%A %Y-%m-%d %H:%M} UTC."
 
 
@@ -40,7 +40,10 @@ def initial_credit_sentence(needs: str, support_contact: str) -> str | None:
     return {
         "card": f"You get {amount} of credit once you save a card or pay with one. Each card counts once.",
         "approval": f"You get {amount} of credit once the operator approves it. Ask {support_contact}.",
-        "another_mailbox": f"No {amount} of credit were given: another spelling of your e-mail address had them already.",
+        "another_mailbox": (
+            f"You did not get {amount} of credit, because another spelling of your e-mail "
+            "address already had it."
+        ),
     }.get(needs)
 
 

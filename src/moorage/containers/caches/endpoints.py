@@ -20,7 +20,7 @@ async def list_caches(
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Cache]:
-    """Lists what containers of your projects keep on their machines between starts."""
+    """Lists what your projects' containers keep on their machines between starts."""
     organization_id = access.organization.id
     joined = None
     if access.role is not Role.ADMIN:
@@ -38,8 +38,8 @@ async def delete_cache(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.CONTAINER_MANAGE))],
     session: TheSession,
 ) -> Cache:
-    """Moorage removes it from its machine; the next start there downloads and compiles anew. A cache that a
-    replica uses cannot be deleted."""
+    """Removes the cache from its machine. The next start there downloads and compiles again. A cache that a replica
+    uses cannot be deleted."""
     return _json(await service.delete_cache(session, access, cache_id))
 
 

@@ -45,6 +45,7 @@ def outdated(caches: Sequence[Idle], space: DiskSpace | None, kept: timedelta, n
 def cache_full(size_bytes: int, limit_bytes: int) -> Verdict:
     return Verdict(
         Reason.DISK_FULL,
-        f"It was ended because its cache is full: {size_in_words(size_bytes)} of {size_in_words(limit_bytes)}, and all of it is "
-        "in use. Give it a larger cache (cache.size_gib), or a smaller model.",
+        f"Moorage ended it because its cache is full: {size_in_words(size_bytes)} of "
+        f"{size_in_words(limit_bytes)}, and all of it is in use. Give it a larger cache (cache.size_gib), or a smaller "
+        "model.",
     )

@@ -12,15 +12,15 @@ class Cache(BaseModel):
     container_name: str
     node: str
     size_bytes: int
-    """As it was last measured."""
+    """Its size when last measured."""
     compiled_bytes: int
-    """Of that, what compilers wrote."""
+    """The part that compilers wrote."""
     limit_bytes: int | None
-    """Null once its container has none any more."""
+    """Null once its container no longer has a cache."""
     in_use: bool
-    """A replica has it. Then it cannot be deleted."""
+    """Whether a replica uses it. If so, it cannot be deleted."""
     created_at: datetime
     used_at: datetime
-    """It goes when it was not used for too long, or when the disk is almost full and nobody uses it."""
+    """It is removed when it has not been used for too long, or when the disk is almost full and nobody uses it."""
     measured_at: datetime | None
     deleting: bool

@@ -17,7 +17,7 @@ Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 async def change_canary(
     body: CanaryRequest, access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """Sends another share of the requests to the canary that is under way. `POST …/draft/apply` begins one."""
+    """Changes the share of the requests that the running canary gets. `POST …/draft/apply` starts a canary."""
     changed = await service.change_canary(session, access.actor, access.container.id, body)
     return await answer(session, changed, settings, response)
 
@@ -26,7 +26,7 @@ async def change_canary(
 async def promote_canary(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """The canary takes over from the version beside it, as a rolling update does, with nothing left to prove."""
+    """The canary takes over from the other version, like a rolling update that has already proven itself."""
     changed = await service.promote_canary(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)
 
@@ -35,7 +35,6 @@ async def promote_canary(
 async def abort_canary(
     access: Manageable, session: TheSession, settings: TheSettings, response: Response
 ) -> Container:
-    """The canary gets no more requests and stops; the version beside it serves all of them. The draft is
-    kept."""
+    """The canary gets no more requests and stops. The other version serves all of them. The draft is kept."""
     changed = await service.abort_canary(session, access.actor, access.container.id)
     return await answer(session, changed, settings, response)

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from moorage.containers.rollout import LEAST_SHARE, MOST_SHARE
 
 Share = Annotated[int, Field(ge=LEAST_SHARE, le=MOST_SHARE)]
-"""Of a hundred requests."""
+"""Percentage of the requests."""
 PromoteAfter = Annotated[int, Field(ge=60, le=86_400)]
-"""Seconds for which it has to serve well, with enough requests, to take over by itself."""
+"""Seconds for which it must serve well, with enough requests, before it takes over by itself."""
 
 
 class CanaryRequest(BaseModel):
@@ -17,4 +17,4 @@ class CanaryRequest(BaseModel):
 
     share: Share
     promote_after_s: PromoteAfter | None = None
-    """Null: somebody decides. Left out, it stays as it is."""
+    """Null: somebody decides. Left out: it stays as it is."""

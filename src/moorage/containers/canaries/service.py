@@ -44,7 +44,8 @@ async def promote_canary(session: AsyncSession, actor: Actor, container_id: str)
         return Changed(row, anything=False)
     if rollout.serving_since is None:
         raise ConflictError(
-            "No replica of it serves yet. Wait until one does, or abort it.", code="canary_not_serving"
+            "No replica of the canary serves yet. Wait until one does, or abort it.",
+            code="canary_not_serving",
         )
     row.rollout = replace(rollout, promoted_by=actor.id).to_json()
     _record(session, row, actor, "container.canary_promote", rollout, {})

@@ -16,8 +16,8 @@ async def diagnose_container(
     session: TheSession,
     response: Response,
 ) -> Diagnosis:
-    """Moorage looks at the network from inside a replica; the answer is at the same address within seconds.
-    The answer is 200 where a diagnosis is under way already."""
+    """Tests the network from inside a replica. The result is at the same address within seconds. Answers 200 if a
+    diagnosis is already under way."""
     row, is_new = await service.ask(session, access.actor, access.container)
     response.status_code = 202 if is_new else 200
     return Diagnosis.model_validate(row, from_attributes=True)

@@ -28,7 +28,7 @@ FORBIDDEN = (
     *(Destination(str(ipaddress.ip_network(network)[1]), 80) for network in PRIVATE),
 )
 """A cloud's metadata service, and one address of each private network."""
-_BROKEN = "It could not be found out. Ask again; if that does not help, the operator's log says why."
+_BROKEN = "The network could not be tested. Ask again. If that does not help, the operator's log says why."
 
 
 @dataclass

@@ -10,7 +10,7 @@ EGRESS = (
     "Every public address is allowed; private, link-local and this installation's own addresses "
     "are refused on purpose."
 )
-NO_REPLICA = "No replica of it runs, so there is no network to look at. Start the container and ask again."
+NO_REPLICA = "No replica runs, so there is no network to test. Start the container and ask again."
 _OUTCOMES = {
     Outcome.CONNECTED: "answers",
     Outcome.REFUSED: "refuses connections",
@@ -39,7 +39,7 @@ def _outbound(found: NetworkDiagnosis) -> str:
     said = " ".join(f"{_destination(one)} {_OUTCOMES[one.outcome]}." for one in found.outbound)
     if any(one.outcome is Outcome.CONNECTED for one in found.outbound):
         return said
-    return f"{said} Public addresses are allowed, so the machine itself has no way out: ask the operator."
+    return f"{said} Public addresses are allowed, so the machine itself cannot reach the internet. Ask the operator."
 
 
 def _open_doors(found: NetworkDiagnosis) -> str:
@@ -48,7 +48,7 @@ def _open_doors(found: NetworkDiagnosis) -> str:
     if not answered:
         return ""
     reached = ", ".join(_destination(one) for one in answered)
-    return f"{reached} can be reached although it must not be: tell the operator."
+    return f"{reached} can be reached but must not be. Tell the operator."
 
 
 def _listening(listening: Sequence[ListeningSocket], port: int | None) -> str:

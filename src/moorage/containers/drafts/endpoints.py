@@ -26,7 +26,7 @@ Manageable = Annotated[ContainerAccess, Depends(manageable_container)]
 async def get_draft(
     access: Readable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
-    """Returns what the saved draft would change, with secrets masked, and what that costs."""
+    """Returns what the saved draft would change, with secrets masked, and what it would cost."""
     compared = await service.compare(session, access.container, keyring=keyring, settings=settings)
     return _draft(compared, settings.update_watch_s)
 
@@ -36,7 +36,7 @@ async def get_draft(
 async def save_draft(
     body: SettingsPatch, access: Manageable, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Draft:
-    """Saves new settings without touching what runs. It replaces the previous draft. Apply it with `POST
+    """Saves new settings without changing what runs. The new draft replaces the previous one. Apply it with `POST
     …/draft/apply`."""
     compared = await service.save_draft(
         session, access.actor, access.container.id, body, keyring=keyring, settings=settings
@@ -46,7 +46,7 @@ async def save_draft(
 
 @router.delete("/containers/{container_id}/draft", summary="Discard the draft", status_code=204)
 async def discard_draft(access: Manageable, session: TheSession) -> None:
-    """Forgets the saved settings. What runs stays as it is."""
+    """Discards the saved settings. What runs does not change."""
     await service.discard_draft(session, access.actor, access.container.id)
 
 
@@ -60,10 +60,9 @@ async def apply_draft(
     response: Response,
     body: Annotated[ApplyRequest | None, Body()] = None,
 ) -> Container:
-    """`replace` stops the container, then starts it with the new settings. `rolling` runs both versions side
-    by side until the new one has proven itself. `canary` sends a share of the requests to the new version
-    until somebody, or a rule, promotes or aborts it. If the new version fails, the old one stays or comes
-    back."""
+    """`replace` stops the container, then starts it with the new settings. `rolling` runs both versions side by side
+    until the new one has proven itself. `canary` sends a share of the requests to the new version until somebody or a
+    rule promotes or aborts it. If the new version fails, the old one stays or comes back."""
     wanted = body if body is not None else ApplyRequest()
     if wanted.strategy is not Strategy.REPLACE:
         await refuse_restart(session, access, settings, clock)

@@ -29,16 +29,16 @@ class ApplyRequest(BaseModel):
 
     strategy: Strategy = Strategy.REPLACE
     share: Share | None = None
-    """Of the requests, for a `canary`; that has to have one, and nothing else may."""
+    """Percentage of the requests for a `canary`, which needs it. No other strategy takes it."""
     promote_after_s: PromoteAfter | None = None
-    """Of a `canary`: when it has served well for so long, it takes over by itself. Null: somebody decides."""
+    """For a `canary`: seconds of serving well after which it takes over by itself. Null: somebody decides."""
 
     @model_validator(mode="after")
     def _belongs_to_a_canary(self) -> Self:
         if self.strategy is Strategy.CANARY and self.share is None:
             raise ValueError("A canary needs a share of the requests, from 1 to 50.")
         if self.strategy is not Strategy.CANARY and (self.share or self.promote_after_s):
-            raise ValueError("A share and when to promote are a canary's.")
+            raise ValueError("Only a canary takes `share` and `promote_after_s`.")
         return self
 
 
@@ -46,16 +46,17 @@ class RollingNeeds(BaseModel):
     """What applying it with `rolling` takes, as things are now."""
 
     beside_at_least: int
-    """Replicas of the new version that have to fit beside those that serve; without room for them it goes back."""
+    """Replicas of the new version that must fit beside those that serve. Without room for them it goes back."""
     beside_at_most: int
-    """Where there is room for so many, the old version stays whole until the new one has proven itself."""
+    """If there is room for this many, the old version stays whole until the new one has proven itself."""
     room_for: int
-    """How many fit."""
+    """The number of replicas that fit."""
     cost_microusd: int
-    """Of hours that have to be bought for it. Of the same instance type none: both versions use the hours of their slots."""
+    """The cost of hours that must be bought for it. None for the same instance type, because both versions use the
+    hours of their slots."""
     available_microusd: int
     watch_s: int
-    """How long both serve beside each other."""
+    """How long both serve side by side."""
 
 
 class Draft(DraftSummary):
@@ -63,7 +64,7 @@ class Draft(DraftSummary):
 
     changes: list[ChangeRead]
     price_per_hour_microusd: AmountChange
-    """Of one replica."""
+    """The price of one replica."""
     least_cost_per_hour_microusd: AmountChange
-    """Of as many replicas as always run."""
+    """The price of as many replicas as always run."""
     rolling: RollingNeeds

@@ -187,7 +187,7 @@ def refuse_unproven(row: ContainerRow) -> None:
     if not proven:
         what = "its last restart failed" if row.state == ContainerState.RUNNING else f"it is {row.state}"
         raise ConflictError(
-            f"The draft cannot be applied now: {what}. Wait until it runs, or stop it first.",
+            f"The draft cannot be applied now: {what}. Wait until the container runs, or stop it first.",
             code="container_not_settled",
         )
 

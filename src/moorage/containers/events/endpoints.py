@@ -55,9 +55,9 @@ async def stream_events(
     access: Annotated[LastingAccess[tuple[str, str]], Depends(_watchable_project)],
     changes: Annotated[Changes, Depends(_changes)],
 ) -> StreamingResponse:
-    """Sends server-sent events that name the containers that changed; an empty list means that any may have.
-    Read everything once when the stream opens: it does not repeat what happened before. It ends after five
-    minutes, or when your right to it does."""
+    """Sends server-sent events that name the containers that changed; an empty list means that any may have changed.
+    Read everything once when the stream opens, because it does not repeat earlier changes. It ends after five
+    minutes, or when you lose access."""
     _, reader_id = access.found
     stream = streams.take(StreamKind.CHANGES, reader_id, settings.streams_per_person)
     return CountedStream(

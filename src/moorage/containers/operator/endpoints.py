@@ -47,7 +47,7 @@ SILENT_AFTER_S = 45.0
 
 @router.get("/operator/nodes", summary="List machines and what is free")
 async def list_nodes_with_room(_: TheOperator, session: TheSession, settings: TheSettings) -> Page[NodeRead]:
-    """Lists the machines, what they have, what replicas were promised and what is free."""
+    """Lists the machines with what they have, what is promised to replicas and what is free."""
     used, ages_s = await used_capacity(session), await nodes_seen_s_ago(session)
     replicas = await replicas_by_machine(session)
     return Page(
@@ -66,14 +66,14 @@ async def list_nodes_with_room(_: TheOperator, session: TheSession, settings: Th
 
 @router.post("/operator/nodes/{node}/replicas-gone", summary="Give missing replicas up")
 async def say_replicas_gone(node: str, operator: TheOperator, session: TheSession) -> DoubtRead:
-    """Says that the replicas missing on a machine will not come back. Moorage replaces them at once instead
-    of waiting `missing_replicas_wait_s`."""
+    """Confirms that the replicas missing on a machine will not come back. Moorage replaces them at once instead of
+    waiting `missing_replicas_wait_s`."""
     doubt = await say_gone(session, node)
     if doubt is None:
         if node not in {known.name for known in await list_nodes(session)}:
             raise NotFoundError(f"There is no machine {node}.")
         raise ConflictError(
-            f"Nothing is in doubt about the machine {node}: replicas that are missing there are replaced already.",
+            f"No replicas of the machine {node} are in doubt. Missing ones are already being replaced.",
             code="not_in_doubt",
         )
     record_audit(
@@ -92,12 +92,13 @@ async def say_replicas_gone(node: str, operator: TheOperator, session: TheSessio
 async def set_node_intake(
     node: str, body: NodeIntake, operator: TheOperator, session: TheSession
 ) -> NodeIntake:
-    """Closes the machine that Moorage runs on for new replicas, empties it, or opens it again. Machines that
-    joined are paused and drained instead."""
+    """Closes the machine that Moorage runs on for new replicas, empties it, or opens it again. For machines that
+    joined, use pause and drain."""
     if not await set_intake(session, LOCAL_ENGINE, node, body.intake):
         if any(one.name == node for one in await list_nodes(session)):
             raise ConflictError(
-                f"{node} joined: use `moor machines pause`, `drain` or `resume`.", code="machine_joined"
+                f"{node} is a machine that joined. Use `moor machines pause`, `drain` or `resume`.",
+                code="machine_joined",
             )
         raise NotFoundError(f"There is no machine {node}.")
     record_audit(session, None, actor=operator.id, action="node.intake", target=node, intake=body.intake)
@@ -108,7 +109,7 @@ async def set_node_intake(
 async def list_catalogue(
     _: TheOperator, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeRead]:
-    """Lists every instance type, also those no longer offered."""
+    """Lists every instance type, including those no longer offered."""
     room, catalogue = await load_room(session), await list_instance_types(session)
     return Page(
         items=[instance_type_json(entry, catalogue, room, settings, for_operator=True) for entry in catalogue]
@@ -119,7 +120,8 @@ async def list_catalogue(
 async def propose_instance_types(
     _: TheOperator, session: TheSession, settings: TheSettings
 ) -> Page[InstanceTypeProposal]:
-    """Proposes types for GPUs that no type offers, or only in sizes that no machine has. Nothing is added."""
+    """Proposes types for GPUs that no type offers, or that types offer only in sizes that no machine has. Adds
+    nothing."""
     proposals = propose(
         await list_instance_types(session), await list_nodes(session), settings.cpu_overcommit
     )
@@ -130,7 +132,7 @@ async def propose_instance_types(
 async def create_instance_type(
     body: InstanceTypeWrite, operator: TheOperator, session: TheSession, settings: TheSettings
 ) -> InstanceTypeRead:
-    """Offers a new size at this price as soon as a machine has room for it."""
+    """Creates an instance type. It is offered at this price as soon as a machine has room for it."""
     row = await instance_types.add(session, operator, InstanceTypeRow(**body.model_dump()))
     return await _shown(session, row.name, settings)
 
@@ -143,14 +145,14 @@ async def change_instance_type(
     session: TheSession,
     settings: TheSettings,
 ) -> InstanceTypeRead:
-    """Changes its price for hours bought from now on, or whether it is offered. What runs stays."""
+    """Changes a type's price for hours bought from now on, or whether it is offered. Running containers stay."""
     await instance_types.change(session, operator, instance_type, **body.model_dump())
     return await _shown(session, instance_type, settings)
 
 
 @router.delete("/operator/instance-types/{instance_type}", summary="Delete an instance type", status_code=204)
 async def delete_instance_type(instance_type: str, operator: TheOperator, session: TheSession) -> None:
-    """Deletes a type that nobody ever used. Disable the others."""
+    """Deletes a type that nobody ever used. Disable a type that was used."""
     await instance_types.delete(session, operator, instance_type)
 
 

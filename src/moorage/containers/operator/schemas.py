@@ -118,7 +118,7 @@ class InstanceTypeWrite(BaseModel):
     @model_validator(mode="after")
     def _gpus_have_a_model(self) -> Self:
         if (self.gpu_model is None) != (self.gpu_count == 0):
-            raise ValueError("gpu_model and gpu_count go together")
+            raise ValueError("gpu_model and gpu_count must be given together")
         return self
 
 

@@ -14,8 +14,8 @@ from moorage.containers.verdict import ProbeFailure, Verdict, verdict_when_faili
 from moorage.containers.views import ENGINE_SILENT, ContainerView, Plan, ReplicaView
 from moorage.engines.base import ReplicaPhase
 
-WAITS_FOR_A_MACHINE = "No machine has room for it yet. It starts as soon as one has."
-_RESTART_FAILED = "The restart failed, so it goes on as before."
+WAITS_FOR_A_MACHINE = "No machine has room for it yet. It starts as soon as one does."
+_RESTART_FAILED = "The restart failed, so the previous replicas keep running."
 LOOK_INSIDE_AFTER = timedelta(seconds=1)
 """A server that is not up by then gets looked at from inside, to say why."""
 
@@ -164,5 +164,5 @@ def _of_a_restart(verdict: Verdict) -> Verdict:
 
 
 def _went_back(failure: Verdict) -> Verdict:
-    message = f"The new settings failed, so it runs with those from before. {failure.message}"
+    message = f"The new settings failed, so it runs with the previous ones. {failure.message}"
     return replace(failure, message=message)

@@ -97,7 +97,7 @@ def _not_started(replica: ReplicaView, engine: ObservedReplica) -> Transition:
 def _lost_with_its_machine(replica: ReplicaView, container: ContainerView) -> Transition:
     if not wants_to_run(container):
         return Transition(replica.id, ReplicaState.STOPPED)
-    message = "The machine of the replica does not answer any more; a new one takes its place on another."
+    message = "The replica's machine no longer answers. A new replica takes its place on another machine."
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
 
 
@@ -148,7 +148,7 @@ def _doubting_its_cache(replica: ReplicaView, verdict: Verdict) -> Verdict:
 def _lost(replica: ReplicaView, container: ContainerView) -> Transition:
     if replica.state is ReplicaState.DRAINING or not wants_to_run(container):
         return Transition(replica.id, ReplicaState.STOPPED)
-    message = "The replica disappeared from its machine; a new one takes its place."
+    message = "The replica disappeared from its machine. A new one takes its place."
     return Transition(replica.id, ReplicaState.STOPPED, verdict=Verdict(Reason.NODE_LOST, message))
 
 

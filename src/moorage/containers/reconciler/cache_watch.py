@@ -321,7 +321,7 @@ class CacheWatch:
         message = {
             "cache.evict": f"Removed its cache of {size} on {node}, which nothing has used since "
             f"{known.row.used_at.date()}. The next start there downloads again.",
-            "cache.trim": f"Its cache on {node} was full. Removed {size} of it, which was unused for longest.",
+            "cache.trim": f"Its cache on {node} was full. Removed the {size} that had been unused the longest.",
         }[kind]
         async with self.database.transaction() as session:
             await lease.guard(session)

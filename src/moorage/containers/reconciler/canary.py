@@ -46,7 +46,7 @@ def canary_view(loaded: Loaded, view: ContainerView, settings: Settings) -> Cana
     assert rollout is not None, "a canary has one"
     called_off = None
     if rollout.called_off_by == SYSTEM:
-        called_off = Verdict(Reason.IMAGE_NOT_FOUND, "Its image is not on its machine any more.")
+        called_off = Verdict(Reason.IMAGE_NOT_FOUND, "Its image is no longer on its machine.")
     elif rollout.called_off_by is not None:
         called_off = Verdict(Reason.ROLLED_BACK, "It was aborted.")
     new, old = (loaded.figures.get(one, Figures()) for one in (rollout.version, rollout.from_version))

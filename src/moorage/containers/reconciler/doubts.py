@@ -116,12 +116,12 @@ class Doubts:
     async def _tell_operator(self, session: AsyncSession, doubt: Doubt) -> None:
         until = doubt.since + self._limit
         text = (
-            f"{doubt.missing} of {doubt.expected} replicas on the machine {doubt.node} are missing from its engine at "
-            f"once. They may still run while the engine is wrong about them, so they are replaced only at "
-            f"{until:%Y-%m-%d %H:%M:%S} UTC.\n\n"
-            "If you know that they are gone (the engine was wiped, or they were removed by hand), replace them now:\n\n"
+            f"{doubt.missing} of {doubt.expected} replicas on the machine {doubt.node} disappeared from its "
+            "engine at once. The engine may be wrong and they may still run, so Moorage waits until "
+            f"{until:%Y-%m-%d %H:%M:%S} UTC before it replaces them.\n\n"
+            "If they are gone (the engine was wiped, or somebody removed them), replace them now:\n\n"
             f"    moor operator replicas-gone {doubt.node}\n\n"
-            "Otherwise check the engine: `docker ps` should show them. Nothing is charged for them meanwhile.\n"
+            "Otherwise check the engine: `docker ps` should show them. They cost nothing meanwhile.\n"
         )
         await queue_mail(
             session,

@@ -155,7 +155,7 @@ class EngineCalls:
         silent = [name for name, one in zip(names, said, strict=True) if one is None]
         if silent or not said:
             raise EngineError(
-                f"Whether the image is there is not known of: {', '.join(silent) or 'no engine'}."
+                f"No answer whether the image is there, from: {', '.join(silent) or 'any engine'}."
             )
         return next(one for one in said if one is not None)
 

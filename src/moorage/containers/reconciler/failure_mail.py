@@ -23,11 +23,11 @@ async def tell_of_failure(
     addresses = [last] if last is not None else await admin_addresses(session, loaded.organization_id)
     why = plan.verdict.message if plan.verdict is not None else "Its replicas did not become ready."
     text = (
-        f"The container {container.name} failed and is stopped.\n\n"
+        f"The container {container.name} failed and was stopped.\n\n"
         f"{why}\n\n"
-        f"Its logs and how to start it again:\n"
+        "See its logs and start it again at:\n"
         f"{settings.api_base_url}/projects/{container.project_id}/containers/{container.id}\n\n"
-        "Nothing is charged for it until it is started again.\n"
+        "It costs nothing until you start it again.\n"
     )
     for address in addresses:
         await queue_mail(

@@ -180,6 +180,6 @@ def _lost(user: GpuUser, problems: Mapping[str, str]) -> Verdict:
     problem = next(problems[one] for one in user.device_ids if one in problems)
     return Verdict(
         Reason.GPU_LOST,
-        f"Its GPU on {user.node} broke: {problem}. It is replaced where another is free, and the time until then is not "
-        "billed.",
+        f"Its GPU on {user.node} broke: {problem}. The replica moves to another free GPU, and the time until "
+        "then is not billed.",
     )

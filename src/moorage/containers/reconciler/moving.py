@@ -27,7 +27,7 @@ EVICTED_BEFORE = timedelta(seconds=10)
 """The time is over: one look, one pass and a kill."""
 _RECLAIMED = Verdict(
     Reason.MACHINE_RECLAIMED,
-    "The owner of its machine wanted it back. A new one takes its place on another.",
+    "The owner of its machine wanted it back. A new replica takes its place on another machine.",
 )
 
 

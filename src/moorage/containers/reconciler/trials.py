@@ -70,7 +70,7 @@ async def record_image(session: AsyncSession, before: ContainerRow, found: Found
         if rollout is not None:
             await versions.note_outcome(session, row.id, rollout.version, Outcome.FAILED, found.message)
         trial.cancel(row)
-        await _give_up(session, row, found, "Nothing was stopped: the settings from before stay.")
+        await _give_up(session, row, found, "Nothing was stopped. The previous settings stay.")
         return
     row.trial_image = image_json(found)
     if rollout is None:
@@ -165,7 +165,7 @@ async def _go_back(session: AsyncSession, row: ContainerRow, why: Verdict) -> No
         await versions.note_outcome(session, row.id, rollout.version, Outcome.ROLLED_BACK, why.message)
         if rollout.from_generation is not None:
             await _adopt(session, row, rollout.from_generation)
-    await _give_up(session, row, why, "It went back to the settings from before.")
+    await _give_up(session, row, why, "It went back to the previous settings.")
     await notify(session, ROUTES, about=row.id)
 
 

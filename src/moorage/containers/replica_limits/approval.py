@@ -7,8 +7,8 @@ from moorage.containers.verdict import Verdict
 def awaiting(replicas: int, limit: int) -> Verdict:
     return Verdict(
         Reason.AWAITING_APPROVAL,
-        f"Waits for the operator to allow {replicas} replicas; the project's limit is {limit}. "
-        "It starts by itself once they are allowed.",
+        f"Waits for the operator to allow {replicas} replicas; the project's limit is {limit}. It starts "
+        "once they are allowed.",
     )
 
 

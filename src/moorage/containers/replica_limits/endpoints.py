@@ -35,7 +35,7 @@ async def list_limit_requests(
     session: TheSession,
     paging: Paging,
 ) -> Page[ReplicaLimitRequest]:
-    """Lists what the project asked the operator for, newest first, with the answers."""
+    """Lists the project's requests to the operator with the answers, newest first."""
     rows = await repository.list_of_project(session, access.project.id, paging)
     items = [ReplicaLimitRequest.model_validate(row, from_attributes=True) for row in rows]
     return page_of(items, paging, lambda item: Position(item.created_at, item.id))
@@ -49,7 +49,7 @@ async def request_limit(
     access: Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))],
     session: TheSession,
 ) -> ReplicaLimitRequest:
-    """Asks the operator ahead of a deployment. A deployment over the limit asks by itself."""
+    """Asks the operator before you deploy. A deployment over the limit asks by itself."""
     row = await service.request_limit(session, access.actor, access.project, body.replicas, body.note)
     return ReplicaLimitRequest.model_validate(row, from_attributes=True)
 
@@ -93,7 +93,7 @@ async def refuse_limit_request(
     clock: TheClock,
     body: Decision | None = None,
 ) -> OperatorReplicaLimitRequest:
-    """A container that waits for it fails with `replica_limit_refused` and your answer."""
+    """Refuses the request. A container that waits for it fails with `replica_limit_refused` and your answer."""
     answer = body.answer if body is not None else None
     return _for_operator(
         *await service.decide(session, operator, asked, approve=False, answer=answer, clock=clock)

@@ -116,7 +116,7 @@ async def request_limit(
 ) -> ReplicaLimitRequestRow:
     if replicas <= project.replica_limit:
         raise ConflictError(
-            f"A container of this project may have {project.replica_limit} replicas already.",
+            f"A container of this project may already have {project.replica_limit} replicas.",
             code="replica_limit_suffices",
         )
     await require_room(session, LIMIT_REQUESTS, project.id, repository.count_made_ahead, MOST_WAITING)
@@ -133,7 +133,7 @@ async def decide(
 ) -> Found:
     row, project = found
     if row.state != "pending":
-        raise ConflictError(f"This request was {row.state} already.", code="already_decided")
+        raise ConflictError(f"This request was already {row.state}.", code="already_decided")
     row.state = "approved" if approve else "refused"
     row.decided_at, row.decided_by, row.answer = clock.now(), actor.id, answer
     if approve:

@@ -26,7 +26,7 @@ async def wake_container(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """Starts a replica as the first request would. The answer is 200 where the container is awake already."""
+    """Starts a replica as the first request would. Answers 200 if the container is already awake."""
     woken = await service.wake(
         session,
         access.container.id,

@@ -9,9 +9,9 @@ class Sleep(BaseModel):
     """Null while it sleeps."""
     woken_by: str | None
     served_at: datetime | None
-    """When a replica was at the endpoint again; null while it wakes, or where it failed to."""
+    """When a replica was at the endpoint again. Null while it wakes or if waking failed."""
     saved_microusd: int
-    """The price of its replicas for as long as it slept and no hour was paid for."""
+    """The price of its replicas for the time that it slept and no hour was paid."""
 
 
 class Savings(BaseModel):
@@ -20,7 +20,7 @@ class Savings(BaseModel):
     since_midnight_microusd: int
     """UTC."""
     total_microusd: int
-    """Of the last 90 days."""
+    """Savings of the last 90 days."""
     asleep_s: float
-    """In the same time."""
+    """Time asleep in the same 90 days."""
     sleeps: int

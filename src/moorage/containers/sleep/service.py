@@ -47,7 +47,7 @@ async def fall_asleep(session: AsyncSession, container_id: str, sleep_after_s: i
     # What the autoscaler asked for was for a load that is over.
     row.desired_replicas = spec.min_replicas
     await repository.add_sleep(session, row, spec.min_replicas)
-    _record(session, row, SYSTEM, "container.sleep", f"Nothing was asked of it for {_words(sleep_after_s)}.")
+    _record(session, row, SYSTEM, "container.sleep", f"It had no request for {_words(sleep_after_s)}.")
     await _tell(session, row)
     return True
 
@@ -102,7 +102,9 @@ async def stay_awake(session: AsyncSession, container_id: str) -> None:
         return
     await get_up(session, row, SYSTEM)
     await hold_hours(session, row)
-    _record(session, row, SYSTEM, "container.wake", "A request reached it as it fell asleep; it stays awake.")
+    _record(
+        session, row, SYSTEM, "container.wake", "A request reached it as it fell asleep, so it stays awake."
+    )
     await _tell(session, row)
 
 

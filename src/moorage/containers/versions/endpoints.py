@@ -58,8 +58,7 @@ async def roll_back(
     clock: TheClock,
     response: Response,
 ) -> Container:
-    """Brings back a version's settings, secrets and the very image that it ran, while the present version
-    serves."""
+    """Brings back a version's settings, secrets and the exact image that it ran, while the present version serves."""
     if not service.calls_off(access.container, body.version):
         await refuse_start(session, access, settings, clock)
         await refuse_restart(session, access, settings, clock)

@@ -14,25 +14,25 @@ class Version(BaseModel):
     created_by: str
     image: str
     digest: str | None
-    """Null until its image was looked up; of a local image, what its engine calls the content."""
+    """Null until its image was looked up. For a local image, the engine's id of its content."""
     changes: list[ChangeRead]
-    """Against the version before it; secrets are masked."""
+    """The changes from the previous version, with secrets masked."""
     strategy: Strategy | None
-    """Null where it was started from rest."""
+    """Null if it was started from rest."""
     outcome: Outcome | None
     """Null until it has served or was given up."""
     reason: str | None
     served_s: float
     can_roll_back: bool
-    """Whether one can go back to it: it is another than the present one, and its image is known."""
+    """Whether you can go back to it: it is not the present version, and its image is known."""
     answers: int | None = None
-    """Of the two versions of an update that is under way."""
+    """Figures of the two versions of a running update."""
     errors: int | None = None
     response_p50_ms: float | None = None
     response_p95_ms: float | None = None
-    """Of their answers that were no errors."""
+    """From their answers that were not errors."""
     replicas_ready: int | None = None
-    """How many of each are at the endpoint."""
+    """The number of replicas of each at the endpoint."""
 
 
 class RollbackRequest(BaseModel):

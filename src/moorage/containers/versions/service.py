@@ -53,7 +53,7 @@ async def roll_back(
         raise ConflictError(f"Version {number} is the present one.", code="version_is_present")
     if target.image is None:
         raise ConflictError(
-            f"Version {number} never ran: its image was never looked up. Save its settings as a draft instead.",
+            f"Version {number} never ran, so its image was never looked up. Save its settings as a draft instead.",
             code="version_never_ran",
         )
     if row.state in (ContainerState.STOPPED, ContainerState.FAILED):

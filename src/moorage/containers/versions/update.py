@@ -85,7 +85,7 @@ def _refuse_other_type(row: ContainerRow, after: ContainerSettings) -> None:
     """Both use the hours of their slots, and both are to be compared."""
     if after.instance_type != row.instance_type:
         raise ConflictError(
-            "A canary runs on the instance type of the version beside it. Apply this change with `rolling`.",
+            "A canary runs on the other version's instance type. Apply this change with `rolling`.",
             code="canary_not_possible",
         )
 
@@ -96,7 +96,7 @@ def _refuse_other_paths(row: ContainerRow, update: Update) -> None:
     if others:
         names = {"health_path": "health_check.path", "api_path": "api_path"}
         raise ConflictError(
-            f"Both versions are behind one endpoint for a while, so {' and '.join(names[one] for one in others)} "
+            f"Both versions share one endpoint for a while, so {' and '.join(names[one] for one in others)} "
             f"cannot change with `{update.strategy}`. Apply that change with `replace`.",
             code=f"{update.strategy}_not_possible",
         )

@@ -56,13 +56,13 @@ async def ensure_engine(settings: Settings, progress: Progress) -> str:
     if settings.docker_host is not None:
         if not await answers(settings.docker_host):
             raise SetupError(
-                f"No Docker engine answers at {settings.docker_host}, which the setting docker_host names. "
-                "Start it, or remove the setting."
+                f"No Docker engine answers at {settings.docker_host}, which docker_host names. Start it, or "
+                "remove the setting."
             )
         host = settings.docker_host
         if chosen not in (None, host):
             progress(
-                f"From now on replicas run at {host}; those at the engine before ({chosen}) are left there."
+                f"From now on replicas run at {host}. Those at the previous engine ({chosen}) stay there."
             )
     elif chosen == _OWN:
         host = await ensure_own_engine(settings, progress)
@@ -98,8 +98,9 @@ def _remember(settings: Settings, host: str) -> None:
 async def _chosen_before(host: str) -> str:
     if not await answers(host):
         raise SetupError(
-            f"The Docker engine at {host}, where this installation's replicas are, does not answer. Start it; "
-            "to go over to another, name it with MOORAGE_DOCKER_HOST (the replicas start there anew)."
+            f"The Docker engine at {host}, where this installation's replicas are, does not answer. Start "
+            "it. To use another engine instead, name it with MOORAGE_DOCKER_HOST; the replicas then start "
+            "there again."
         )
     return host
 
@@ -115,8 +116,8 @@ async def ensure_own_engine(
             return own.host
         if os.geteuid() != 0:
             raise SetupError(
-                "No Docker engine answers, and only root can start one. Start Docker "
-                "(e.g. sudo systemctl start docker) and let this user reach it, or run Moorage as root."
+                "No Docker engine answers, and only root can start one. Start Docker (e.g. sudo systemctl "
+                "start docker) and give this user access to it, or run Moorage as root."
             )
         if shutil.which("dockerd", path=search_path) is None:
             await install_engine(settings, progress, search_path)
@@ -147,7 +148,7 @@ async def remove_engine_data(settings: Settings) -> None:
     """Deletes images, containers and networks of a dockerd of ours that has been stopped."""
     own = _OwnEngine(settings, SYSTEM_PATH, system_clock)
     if own.daemon.running_pid() is not None:
-        raise SetupError("Moorage's Docker engine still runs; stop it before its data is removed.")
+        raise SetupError("Moorage's Docker engine still runs. Stop it before you remove its data.")
     await asyncio.to_thread(_unmount_below, own.exec_root, own.data_root)
     for folder in (own.exec_root, own.data_root):
         if folder.exists():
@@ -160,7 +161,7 @@ async def _system_engine(progress: Progress) -> str | None:
     if named:
         if await answers(named):
             return named
-        progress(f"DOCKER_HOST names {named}, but no Docker engine answers there; looking further.")
+        progress(f"DOCKER_HOST names {named}, but no Docker engine answers there. Trying others.")
     return SYSTEM_HOST if await answers(SYSTEM_HOST) else None
 
 

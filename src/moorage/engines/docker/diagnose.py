@@ -73,8 +73,8 @@ def _open_namespace(pid: int, engine_id: str, proc: Path = Path("/proc")) -> int
         namespace = os.open(proc / str(pid) / "ns/net", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as exc:
         raise EngineError(
-            f"Moorage may not look into the network of a replica on this machine ({exc.strerror}); "
-            "it has to run there as root.",
+            f"Moorage may not look into a replica's network on this machine ({exc.strerror}). It must run "
+            "there as root.",
             code="namespace_closed",
         ) from exc
     try:
@@ -128,7 +128,7 @@ async def _ask(namespace: int, questions: Mapping[str, Any]) -> Any:
             output, errors = await process.communicate(json.dumps(questions).encode())
     except TimeoutError as exc:
         raise EngineError(
-            f"Looking at the network took longer than {_PROCESS_TIMEOUT_S:g} s.", code="engine_timeout"
+            f"The network test took longer than {_PROCESS_TIMEOUT_S:g} s.", code="engine_timeout"
         ) from exc
     finally:
         if process.returncode is None:

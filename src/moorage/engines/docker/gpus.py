@@ -88,8 +88,8 @@ class Gpus:
             if self.clock.monotonic() > deadline:
                 pids = ", ".join(map(str, sorted(users)))
                 raise StartError(
-                    f"Its GPU is used by a process that Moorage did not start (pid {pids}). It is tried again; "
-                    "the operator sees that process with `nvidia-smi`.",
+                    f"A process that Moorage did not start uses its GPU (pid {pids}). Moorage tries again. "
+                    "The operator can find the process with `nvidia-smi`.",
                     code="gpu_busy",
                 )
             await self.clock.sleep(_ASK_AGAIN_S)
@@ -194,7 +194,7 @@ def _grant(host: GpuHost, spec: ReplicaSpec, environment: Mapping[str, str]) -> 
 def _broke(information: Mapping[str, Any], because: str) -> StartError:
     """Since the replica was placed; the machine hands over others."""
     return StartError(
-        f"Its GPU on {information['Name']} broke before it started: {because}. It is tried where another is free.",
+        f"Its GPU on {information['Name']} broke before it started: {because}. Moorage tries another free GPU.",
         code="gpu_lost",
     )
 
@@ -204,7 +204,7 @@ def _not_detected(host: GpuHost, information: Mapping[str, Any], because: str | 
     because = because or host.handover.reason or "the machine has none"
     return StartError(
         f"No GPU for the container on machine {information['Name']} ({driver}, Docker "
-        f"{information['ServerVersion']}): {because}. Restart on another machine; the operator can look at this one "
-        "with `moor doctor host`.",
+        f"{information['ServerVersion']}): {because}. Restart on another machine. The operator can check "
+        "this one with `moor doctor host`.",
         code="gpu_not_detected",
     )

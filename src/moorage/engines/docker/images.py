@@ -60,7 +60,7 @@ async def _local_image(connection: DockerConnection, reference: str) -> Image:
     )
     if inspected is None:
         raise ImageError(
-            f"There is no image {reference} on this machine: local images are those that the operator tagged local/….",
+            f"There is no image {reference} on this machine. Local images are those that the operator tagged local/….",
             code="image_not_found",
         )
     return _image(inspected, digest=None)

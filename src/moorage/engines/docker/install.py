@@ -23,20 +23,21 @@ async def install_engine(settings: Settings, progress: Callable[[str], None], se
     """`apt-get install docker.io`, without removing anything. Raises `SetupError`, which says what to do."""
     if not settings.install_engine:
         raise SetupError(
-            "There is no Docker engine, and the setting install_engine forbids installing one. "
-            "Install Docker, or allow it (MOORAGE_INSTALL_ENGINE=true)."
+            "There is no Docker engine, and install_engine forbids installing one. Install Docker, or allow "
+            "it (MOORAGE_INSTALL_ENGINE=true)."
         )
     installer = shutil.which("apt-get", path=search_path)
     if installer is None:
         raise SetupError(
-            "There is no Docker engine, and no apt-get to install one with. "
-            "Install Docker as your system does it, start it, and start Moorage again."
+            "There is no Docker engine and no apt-get to install one. Install and start Docker the way your "
+            "system does, then start Moorage again."
         )
     present = await _installed_engine_package(search_path)
     if present is not None:
         raise SetupError(
             f"The package {present} is installed, but its engine does not answer and there is no dockerd to "
-            f"start. Fix it (e.g. apt-get install --reinstall {present}), start it, and start Moorage again."
+            f"start. Repair it (e.g. apt-get install --reinstall {present}), start it, then start Moorage "
+            "again."
         )
     log_file = settings.log_dir.absolute() / "install-engine.log"
     progress("No Docker engine found: installing Debian's docker.io (about 65 MB) …")

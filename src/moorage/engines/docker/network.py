@@ -105,8 +105,8 @@ class BridgeNetwork:
         options = (found or {}).get("Options") or {}
         if options.get(_OPTION_BRIDGE) != self.bridge or options.get(_OPTION_ICC) != "false":
             raise EngineError(
-                f"The Docker network {self.name} is not as Moorage makes it. Remove it "
-                f"(docker network rm {self.name}) and start again.",
+                f"The Docker network {self.name} differs from what Moorage creates. Remove it (docker "
+                f"network rm {self.name}) and start again.",
                 code="network_altered",
             )
 

@@ -78,8 +78,8 @@ def _control_groups(facts: HostFacts) -> Iterator[HostFinding]:
     if facts.runs_systemd and facts.engine.cgroup_driver == "cgroupfs" and facts.engine.cgroup_version == "2":
         yield risky(
             "cgroup_driver",
-            "systemd runs this machine, but the engine keeps control groups by itself: two keepers of the same groups, "
-            "and limits of containers get lost.",
+            "systemd runs this machine, but the engine manages control groups itself: with two managers of "
+            "the same groups, containers lose their limits.",
             """edit /etc/docker/daemon.json: "exec-opts": ["native.cgroupdriver=systemd"]; systemctl restart docker""",
         )
 

@@ -83,7 +83,7 @@ def _hidden(facts: HostFacts, gpus: Sequence[PciGpu]) -> Iterator[HostFinding]:
     if not machine.gpus and not machine.lost and not facts.pci:
         yield broken(
             "driver_shows_none",
-            "The NVIDIA driver is loaded, but shows no GPU, and there is none on the bus any more.",
+            "The NVIDIA driver is loaded but shows no GPU, and none is left on the bus.",
             f"{_LOOK_INTO_THE_LOG}  # then switch the machine off and on, and reseat the GPU",
         )
     # Some of them may be those that do not answer (`gpu_faults` tells), or that do not tell where they are.

@@ -43,7 +43,7 @@ def _lost(facts: HostFacts) -> Iterator[HostFinding]:
     machine = facts.nvml.machine
     if machine is not None and not by_log:
         for index in machine.lost:
-            yield broken("gpu_lost", f"GPU {index} does not answer its driver any more.", command)
+            yield broken("gpu_lost", f"GPU {index} no longer answers its driver.", command)
 
 
 def _xids(facts: HostFacts) -> Iterator[HostFinding]:
@@ -90,7 +90,7 @@ def _memory_errors(facts: HostFacts) -> Iterator[HostFinding]:
         elif gpu.rows_pending:
             yield risky(
                 "ecc_reset_pending",
-                f"{named(gpu)} found bad memory, and leaves it out only after a reset.",
+                f"{named(gpu)} found bad memory, which it leaves out only after a reset.",
                 f"nvidia-smi --gpu-reset -i {gpu.index}",
             )
         elif gpu.uncorrected_errors:
@@ -106,7 +106,7 @@ def _modes(facts: HostFacts) -> Iterator[HostFinding]:
         if gpu.prohibited:
             yield broken(
                 "compute_prohibited",
-                f"{named(gpu)} lets nobody compute: its compute mode is 'prohibited'.",
+                f"{named(gpu)} allows no computation: its compute mode is 'prohibited'.",
                 f"nvidia-smi -c 0 -i {gpu.index}",
             )
         if gpu.sliced:
@@ -125,7 +125,7 @@ def _modes(facts: HostFacts) -> Iterator[HostFinding]:
     if idle:
         yield risky(
             "persistence_off",
-            f"The driver of {named(idle[0])} is unloaded whenever nobody uses it, so starts are slow and settings get lost.",
+            f"The driver of {named(idle[0])} is unloaded whenever nothing uses it, so starts are slow and settings get lost.",
             "nvidia-smi -pm 1",
         )
 

@@ -163,7 +163,7 @@ def direct_obstacle(facts: HostFacts) -> Obstacle | None:
     if not any(facts.files.has_node(gpu.minor) for gpu in machine.gpus):
         minor = next((gpu.minor for gpu in machine.gpus if gpu.minor is not None), None)
         if minor is None:
-            return Obstacle("device_node_unknown", "no GPU tells its device node", INSTALL_TOOLKIT)
+            return Obstacle("device_node_unknown", "no GPU names its device node", INSTALL_TOOLKIT)
         return Obstacle(
             "device_nodes_missing",
             f"the device node /dev/nvidia{minor} is missing",

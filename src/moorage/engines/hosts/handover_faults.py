@@ -73,7 +73,7 @@ def _without_number(facts: HostFacts) -> Iterator[HostFinding]:
     if untold := [gpu for gpu in gpus_of(facts) if gpu.minor is None]:
         yield broken(
             "device_node_unknown",
-            f"{', '.join(map(named, untold))} cannot be handed over: the driver does not tell its device node.",
+            f"{', '.join(map(named, untold))} cannot be handed over: the driver does not name its device node.",
             INSTALL_TOOLKIT,
         )
 

@@ -65,7 +65,7 @@ class HostReader:
             handover=handover,
             devices=(
                 *(self._device(gpu, facts, handover) for gpu in gpus),
-                *(replace(_device(gpu), unusable_because="it does not answer any more") for gpu in lost),
+                *(replace(_device(gpu), unusable_because="it no longer answers") for gpu in lost),
             ),
             findings=diagnose(facts, self.wanted),
             files=facts.files,
@@ -83,7 +83,7 @@ class HostReader:
     def _device(self, gpu: Gpu, facts: HostFacts, handover: Handover) -> GpuDevice:
         because = unusable_because(gpu, facts)
         if handover.way is GpuHandover.DIRECT and gpu.minor is None:
-            because = because or "the driver does not tell its device node"
+            because = because or "the driver does not name its device node"
         elif _needs_node(handover, facts) and gpu.minor is not None and not facts.files.has_node(gpu.minor):
             because = because or f"its device node /dev/nvidia{gpu.minor} is missing"
         if handover.way is GpuHandover.NONE:

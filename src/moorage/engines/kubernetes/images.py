@@ -169,15 +169,15 @@ class ClusterImages:
             return pull_order(request, "")
         if self.local_registry is None or not request.reference.startswith(_LOCAL):
             raise ImageError(
-                f"There is no image {request.reference}: local images of a cluster are in the registry that the operator "
-                "names in MOORAGE_KUBERNETES_LOCAL_REGISTRY.",
+                f"There is no image {request.reference}. A cluster's local images are in the registry that "
+                "the operator names in MOORAGE_KUBERNETES_LOCAL_REGISTRY.",
                 code="image_not_found",
             )
         reference = f"{self.local_registry}/{request.reference.removeprefix(_LOCAL)}"
         name, tag, digest = split_reference(reference)
         if digest:
             raise ImageError(
-                f"A local image is named by its tag, not as {request.reference}.", code="image_not_found"
+                f"Name a local image by its tag, not as {request.reference}.", code="image_not_found"
             )
         return PullOrder(f"{name}:{tag}", None, "", request.organization_id)
 

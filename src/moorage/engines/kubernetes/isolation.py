@@ -20,7 +20,7 @@ from moorage.outbound.networks import METADATA_SERVICE
 CANARY = ContainerId("ctr_canary")
 ORGANIZATION = OrganizationId("org_canary")
 WITHIN_S = 60.0
-NOT_TRIED = "whether its network enforces NetworkPolicies has not been tried yet"
+NOT_TRIED = "whether its network enforces NetworkPolicies has not been tested yet"
 NOT_ABLE = (
     "whether its network enforces NetworkPolicies could not be tried: the canary did not even reach itself, which takes `sh` and `nc` in "
     "MOORAGE_KUBERNETES_LOOKER_IMAGE"

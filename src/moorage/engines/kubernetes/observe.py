@@ -35,9 +35,7 @@ from moorage.engines.kubernetes.reasons import (
 from moorage.kit.ids import ContainerId, ReplicaId
 
 _KILLED = 137
-_RAN_AGAIN = Failure(
-    "node_lost", "Its machine started it a second time by itself; a new one takes its place."
-)
+_RAN_AGAIN = Failure("node_lost", "Its machine restarted it by itself. A new replica takes its place.")
 
 
 @dataclass(frozen=True)

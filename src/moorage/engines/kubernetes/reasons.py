@@ -39,10 +39,11 @@ _SHORTAGES = (
 )
 
 NO_ROOM_AFTER_ALL = Failure(
-    "engine_error", "The machine that the cluster chose had no room for it after all; another is tried."
+    "engine_error", "The machine that the cluster chose had no room for it after all. Another is tried."
 )
 NO_DOOR = Failure(
-    "engine_error", "What proves whose replica it is did not start beside it; the operator's log says why."
+    "engine_error",
+    "The door that proves whose replica it is did not start beside it. The operator's log says why.",
 )
 PULL_TIMEOUT = "pull_timeout"
 
@@ -56,14 +57,14 @@ def why_not_started(message: str) -> Failure:
     if is_about_gpus(message):
         return Failure(
             "gpu_not_detected",
-            "The machine had no GPU to hand over, although the cluster promised one. Restart on another machine, or tell "
+            "The machine had no GPU, although the cluster promised one. Restart on another machine, or tell "
             "the operator.",
         )
     program = _PROGRAM.search(message)
     error = start_error(message, repr(program.group(1)) if program else "of the image")
     if error is not None:
         return Failure(error.code, error.message)
-    return Failure("engine_error", "The cluster could not start the container; the operator's log says why.")
+    return Failure("engine_error", "The cluster could not start the container. The operator's log says why.")
 
 
 def why_waiting_fails(
@@ -97,15 +98,17 @@ def why_rejected(status: Mapping[str, Any]) -> Failure | None:
     reason, message = str(status.get("reason", "")), str(status.get("message", "")).lower()
     if reason == "Evicted":
         if any(phrase in message for phrase in _OWN_STORAGE):
-            return Failure("disk_full", "It wrote more to its disk than its instance type has.")
+            return Failure("disk_full", "It wrote more to its disk than its instance type allows.")
         short_of = next((word for phrase, word in _SHORTAGES if phrase in message), "something")
-        return Failure("node_lost", f"Its machine ran short of {short_of}; a new one takes its place.")
+        return Failure("node_lost", f"Its machine ran short of {short_of}. A new replica takes its place.")
     if reason in _SHUT_DOWN:
-        return Failure("node_lost", "Its machine was shut down; a new one takes its place on another.")
+        return Failure(
+            "node_lost", "Its machine was shut down. A new replica takes its place on another machine."
+        )
     if reason == "Preempting" or _disrupted(status, "PreemptionByScheduler"):
-        return Failure("node_lost", "The cluster needed its place for something else; a new one is started.")
+        return Failure("node_lost", "The cluster needed its place for something else. A new replica starts.")
     if _disrupted(status, "DeletionByTaintManager") or _disrupted(status, "DeletionByPodGC"):
-        return Failure("node_lost", "Its machine is gone from the cluster; a new one takes its place.")
+        return Failure("node_lost", "Its machine left the cluster. A new replica takes its place.")
     if reason.startswith("OutOf") or reason in (
         "UnexpectedAdmissionError",
         "NodeAffinity",

@@ -40,19 +40,20 @@ _ARCHITECTURES = ("amd64", "arm64")
 T = TypeVar("T")
 
 _START_SENTENCES = {
-    "start_command_not_found": "The start command {command} could not be run: it is not in the image, may not be "
-    "executed, or is no program for this machine's processor.",
+    "start_command_not_found": "The start command {command} could not be run: it is not in the image, is not "
+    "executable, or is built for another processor.",
     "gpu_driver_mismatch": "The machine's NVIDIA driver is too old for this image. Use an image built for an older CUDA, "
     "or restart on another machine.",
-    "gpu_busy": "Its GPU is used by a process that Moorage did not start. It is tried again.",
-    "gpu_lost": "Its GPU broke before it started. It is tried where another is free.",
+    "gpu_busy": "A process that Moorage did not start uses its GPU. Moorage tries again.",
+    "gpu_lost": "Its GPU broke before it started. Moorage tries another free GPU.",
     "gpu_not_detected": "The machine has no GPU for the container. Restart on another machine.",
 }
 _IMAGE_SENTENCES = {
-    "disk_full": "The machine has no disk space left to pull {image}; tell the operator.",
+    "disk_full": "The machine has no disk space left to pull {image}. Tell the operator.",
     "image_architecture_mismatch": "The image {image} is not built for the processor of machine {machine}.",
-    "image_not_found": "The image {image} is at its registry, but cannot be unpacked: its layers are damaged, or not "
-    "those that its configuration names. Build it anew and push it again.",
+    "image_not_found": "The image {image} is at its registry but cannot be unpacked: its layers are "
+    "damaged, or are not those that its configuration names. Rebuild it and push it "
+    "again.",
 }
 
 

@@ -19,7 +19,7 @@ from moorage.kit.ids import ContainerId, ReplicaId
 _ENGINE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _FORGET_AFTER_S = 600.0
 """Longer than between two lists. A hint about one that went since then is still passed on."""
-_RESTARTED = Failure("node_lost", "The machine of the replica was restarted; a new one takes its place.")
+_RESTARTED = Failure("node_lost", "The replica's machine was restarted. A new replica takes its place.")
 
 
 @dataclass

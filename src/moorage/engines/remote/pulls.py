@@ -31,7 +31,8 @@ class RemotePulls:
     async def local_image(self, request: ImageRequest, on_progress: OnProgress) -> Image:
         if not self.machine.is_the_operators:
             raise ImageError(
-                f"There is no image {request.reference} on this machine: local images are on the operator's own.",
+                f"There is no image {request.reference} on this machine. Local images are only on the "
+                "operator's own machine.",
                 code="image_not_found",
             )
         image = await self._on_machine(request, on_progress)

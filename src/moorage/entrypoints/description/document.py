@@ -24,7 +24,7 @@ _JSON = "application/json"
 _ADDRESS = "https://moorage.example.com"
 
 _INTRODUCTION = """\
-Everything that the console and the `moor` command line do, they do through this API.
+The console and the `moor` command line do everything through this API.
 
 **Who asks.** Send `Authorization: Bearer …` with a session token, a key of scope `manage`, or the operator's key. A browser's
 session is a cookie; with it, whatever changes something also carries the `X-CSRF-Token` that `/api/v1/me` returns.
@@ -86,12 +86,16 @@ _PROBLEM_FIELD_SCHEMA: dict[str, Any] = {
 
 _DONE = {
     200: "Done.",
-    201: "It was created.",
-    202: "It was accepted and happens from now on.",
+    201: "Created.",
+    202: "Accepted. It happens from now on.",
     204: "Done. There is no body.",
     303: "The browser goes on to another address.",
 }
-_DONE_ALSO = {200: "There was nothing to do.", 202: "It waits for somebody else.", 503: "It is not ready."}
+_DONE_ALSO = {
+    200: "Nothing needed to change.",
+    202: "It waits for somebody's decision.",
+    503: "It is not ready.",
+}
 
 _MOST_CODES_IN_A_NAME = 4
 """Up to here several routes have the same errors, and one description of them."""

@@ -29,12 +29,13 @@ def values() -> None:
 @app.command()
 def manifests(
     file: Annotated[
-        Path | None, typer.Option("--values", "-f", help="YAML, as for the chart.", exists=True)
+        Path | None,
+        typer.Option("--values", "-f", help="A YAML file of values, as for the chart.", exists=True),
     ] = None,
     namespace: Annotated[str, typer.Option(help="Of Moorage's own Pods.")] = "moorage",
-    name: Annotated[str, typer.Option(help="Of the release, as Helm calls it.")] = "moorage",
+    name: Annotated[str, typer.Option(help="The name of the release, as in Helm.")] = "moorage",
 ) -> None:
-    """Print the objects that the chart would make, for kubectl apply."""
+    """Print the objects that the chart would create, for kubectl apply."""
     given = _read(file) if file is not None else {}
     for body in objects_for(given, namespace, name):
         typer.echo("---")
@@ -44,14 +45,14 @@ def manifests(
 @app.command()
 def check(
     kubeconfig: Annotated[
-        str | None, typer.Option(help="Path of a kubeconfig; by default MOORAGE_KUBERNETES.")
+        str | None, typer.Option(help="Path of a kubeconfig. Default: MOORAGE_KUBERNETES.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option(help="Of Moorage's own Pods; by default this one's, or moorage.")
+        str | None, typer.Option(help="The namespace of Moorage's own Pods. Default: this one's, or moorage.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Say what a cluster lacks for Moorage, and what to do about it."""
+    """Say what a cluster lacks for Moorage and how to fix it."""
     from moorage.entrypoints.kubernetes.check import look_at_cluster
 
     settings = load_settings()

@@ -133,7 +133,7 @@ def _policies(facts: Facts) -> Finding:
         return Finding(
             about,
             Level.NOTE,
-            f"{facts.account} may not look at them",
+            f"{facts.account} may not read them",
             "Ask with an administrator's kubeconfig.",
         )
     absent = [name for name in POLICIES if name not in facts.policies]
@@ -147,14 +147,14 @@ def _rights(facts: Facts) -> Finding:
         return Finding(
             "rights",
             Level.NOTE,
-            f"{facts.account} may not ask about {facts.controller}",
+            f"{facts.account} may not check the rights of {facts.controller}",
             "Ask with an administrator's kubeconfig.",
         )
     if facts.denied:
         return Finding(
             "rights", Level.MISSING, f"{facts.controller} may not {', '.join(facts.denied)}", _APPLY
         )
-    return Finding("rights", Level.GOOD, f"{facts.controller} has what it uses")
+    return Finding("rights", Level.GOOD, f"{facts.controller} has all the rights that it uses")
 
 
 def _network(facts: Facts) -> Iterable[Finding]:
@@ -163,8 +163,8 @@ def _network(facts: Facts) -> Iterable[Finding]:
         yield Finding(
             about,
             Level.NOTE,
-            "isolation is waived: nobody tries whether they hold, and sign-up is closed",
-            "isolation: required tries it on each node.",
+            "isolation is waived: Moorage does not test them, and sign-up is closed",
+            "isolation: required tests them on each node.",
         )
     elif facts.closed_nodes is not None:
         for name, because in sorted(facts.closed_nodes.items()):
@@ -172,25 +172,25 @@ def _network(facts: Facts) -> Iterable[Finding]:
                 about,
                 Level.MISSING,
                 f"{name}: {because}",
-                "Use a network that enforces NetworkPolicies (Calico, Cilium, Antrea …); until then nothing starts there. "
-                "isolation: waived is for clusters that only their owner uses.",
+                "Use a network that enforces NetworkPolicies (Calico, Cilium, Antrea …). Until then nothing "
+                "starts there. isolation: waived is for clusters that only their owner uses.",
             )
         if not facts.closed_nodes:
-            yield Finding(about, Level.GOOD, "Moorage tried them on each node, and they hold")
+            yield Finding(about, Level.GOOD, "Moorage tested them on each node, and they hold")
     elif facts.daemon_sets is not None:
         known = sorted({name for name in facts.daemon_sets for one in _ENFORCERS if one in name})
         if known:
             yield Finding(
                 about,
                 Level.NOTE,
-                f"{', '.join(known)} should enforce them; Moorage tries it on each node before it uses it",
+                f"{', '.join(known)} should enforce them; Moorage tests each node before it uses it",
             )
         else:
             yield Finding(
                 about,
                 Level.NOTE,
-                "nothing is seen here that enforces them; Moorage tries it on each node and uses none where it does not hold",
-                "If nothing does, install a network that enforces NetworkPolicies: Calico, Cilium, Antrea.",
+                "nothing visible here enforces them; Moorage tests each node and uses none where they do not hold",
+                "If nothing enforces them, install a network that does: Calico, Cilium, Antrea.",
             )
     if facts.has_dns is False:
         yield Finding(
@@ -212,14 +212,14 @@ def _gpus(nodes: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
             yield Finding(
                 "GPUs",
                 Level.MISSING,
-                f"{name} has an NVIDIA GPU and offers none",
+                f"{name} has an NVIDIA GPU but does not offer it",
                 "Install NVIDIA's device plugin, or the GPU operator, which brings driver and toolkit too.",
             )
         elif count and PRODUCT_LABEL not in labels:
             yield Finding(
                 "GPUs",
                 Level.MISSING,
-                f"{name} offers {count} and does not say which model",
+                f"{name} offers {count} but does not name the model",
                 f"Install GPU feature discovery, or label the node: kubectl label node {name} {PRODUCT_LABEL}=NVIDIA-H100-80GB-HBM3",
             )
         elif count and labels.get(_SHARING, "none") != "none":
@@ -227,12 +227,12 @@ def _gpus(nodes: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
                 "GPUs",
                 Level.NOTE,
                 f"{name} shares its GPUs ({labels[_SHARING]}), so they are not offered",
-                "A GPU belongs to one replica: turn sharing off in the device plugin's configuration.",
+                "A GPU belongs to one replica. Turn sharing off in the device plugin's configuration.",
             )
         elif count:
             yield Finding("GPUs", Level.GOOD, f"{name}: {count} × {labels[PRODUCT_LABEL]}")
     if not found:
-        yield Finding("GPUs", Level.NOTE, "no node has one: instance types without GPUs are offered")
+        yield Finding("GPUs", Level.NOTE, "no node has one, so only instance types without GPUs are offered")
 
 
 def _storage(nodes: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
@@ -245,11 +245,11 @@ def _storage(nodes: Sequence[Mapping[str, Any]]) -> Iterable[Finding]:
         yield Finding(
             "storage",
             Level.MISSING,
-            f"no bound on what a container writes: {', '.join(without)}",
+            f"what a container writes is not limited on: {', '.join(without)}",
             "Set localStorageCapacityIsolation: true in the kubelet's configuration.",
         )
     else:
-        yield Finding("storage", Level.GOOD, "what containers write is bounded; Moorage needs no volumes")
+        yield Finding("storage", Level.GOOD, "what containers write is limited; Moorage needs no volumes")
 
 
 def _own(facts: Facts) -> Iterable[Finding]:

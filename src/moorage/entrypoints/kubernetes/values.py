@@ -33,7 +33,9 @@ class Value:
 
 VALUES = (
     Value("image.repository", "moorage", "Where Moorage's image is (`make image` builds it)."),
-    Value("image.tag", "", "By default the chart's version.", pattern=r"^[A-Za-z0-9_.-]{0,128}$"),
+    Value(
+        "image.tag", "", "The image's tag. Default: the chart's version.", pattern=r"^[A-Za-z0-9_.-]{0,128}$"
+    ),
     Value(
         "image.pullPolicy", "IfNotPresent", "When nodes pull it.", choices=("Always", "IfNotPresent", "Never")
     ),
@@ -41,8 +43,8 @@ VALUES = (
     Value(
         "installationId",
         "",
-        "Of this installation, in namespaces, labels and policies. By default it follows from the release's name and namespace; a database "
-        "that was restored has its own: `moor bootstrap` says which.",
+        "The installation's id in namespaces, labels and policies. Default: derived from the release's name "
+        "and namespace. A restored database has its own id, which `moor bootstrap` prints.",
         pattern=r"^(ins_[a-z0-9]{8,40})?$",
     ),
     Value(
@@ -58,9 +60,7 @@ VALUES = (
         "A Secret with `secret-keys` and `operator-key`, as `moor new-keys` makes them. Nothing can be read without the first: keep a copy.",
         pattern=_NAME,
     ),
-    Value(
-        "operatorEmail", "operator@localhost", "Whose installation it is; first of all the sign-in's address."
-    ),
+    Value("operatorEmail", "operator@localhost", "The first operator's e-mail address, to sign in with."),
     Value(
         "publicUrl", "", "How people reach the console and the API: https://cloud.example.com", required=True
     ),
@@ -76,8 +76,13 @@ VALUES = (
     ),
     Value("gateway.apiPort", 80, "Of that Service, for the console and the API.", "number", least=1),
     Value("gateway.endpointPort", 8081, "Of that Service, for containers' endpoints.", "number", least=1),
-    Value("gateway.apiNodePort", 0, "On every node, the same as apiPort; 0: the cluster chooses.", "number"),
-    Value("gateway.endpointNodePort", 0, "The same as endpointPort; 0: the cluster chooses.", "number"),
+    Value(
+        "gateway.apiNodePort",
+        0,
+        "The node port for apiPort, on every node. 0: the cluster chooses.",
+        "number",
+    ),
+    Value("gateway.endpointNodePort", 0, "The node port for endpointPort. 0: the cluster chooses.", "number"),
     Value(
         "gateway.tlsSecret",
         "",
@@ -88,8 +93,9 @@ VALUES = (
     Value(
         "pulls.nodePort",
         30500,
-        "By which nodes pull replicas' images: 127.0.0.1 and this port, plain HTTP, which container runtimes accept of that address. "
-        "It is for nodes only: close it to everybody else in your cloud's firewall.",
+        "The node port for pulling replicas' images: nodes use 127.0.0.1 and this port, plain HTTP, which "
+        "container runtimes accept from that address. Only nodes need it; close it to everybody else in "
+        "your cloud's firewall.",
         "number",
         least=30000,
         most=32767,
@@ -97,27 +103,27 @@ VALUES = (
     Value(
         "pulls.address",
         "",
-        "`host:port` instead, where a node does not reach node ports at 127.0.0.1; its runtime must be told to use plain HTTP there.",
+        "`host:port` to use instead if nodes do not reach node ports at 127.0.0.1. Configure their runtime to use plain HTTP there.",
         pattern=r"^([0-9A-Za-z.-]{1,253}:[0-9]{1,5})?$",
     ),
     Value(
         "localRegistry",
         "",
-        "The registry with `local/…` images, of the operator's own: registry.example.com/own. Moorage's image must be in it as `moorage`, "
-        "because it tries the isolation of nodes and is the door beside each replica.",
+        "Your own registry with `local/…` images: registry.example.com/own. It must have Moorage's image as "
+        "`moorage`, which tests the isolation of nodes and is the door beside each replica.",
         pattern=r"^([0-9A-Za-z.:-]{1,253}(/[a-z0-9._/-]{1,200})?)?$",
     ),
     Value(
         "trust.existingSecret",
         "",
-        "A Secret with `ca.crt`: authorities that are trusted instead of the usual ones, where a registry or a mail server of your own is "
-        "signed by one of your own. Add the usual ones to the file if they are needed too.",
+        "A Secret with `ca.crt`: authorities to trust instead of the usual ones, if your own authority "
+        "signs your registry or mail server. Add the usual ones to the file if you need them too.",
         pattern=_NAME_OR_NOTHING,
     ),
     Value(
         "isolation",
         "required",
-        "`waived`: containers start although nobody tried whether the cluster keeps them apart. Sign-up is closed then.",
+        "`waived`: containers start although Moorage has not tested that the cluster keeps them apart. Sign-up is then closed.",
         choices=("required", "waived"),
     ),
     Value("runtimeClass", "", "Of replicas, such as gvisor.", pattern=_NAME_OR_NOTHING),
@@ -125,7 +131,7 @@ VALUES = (
     Value(
         "podNetworks",
         ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"],
-        "Where gateways' Pods have their addresses: what they say about clients is believed by the API.",
+        "The networks of the gateways' Pods. The API trusts what they say about clients.",
         "texts",
         _NETWORK,
     ),
@@ -139,17 +145,17 @@ VALUES = (
     Value(
         "settingsSecret",
         "",
-        "A Secret with more of them, for what is secret: MOORAGE_SMTP_PASSWORD, MOORAGE_STRIPE_SECRET_KEY.",
+        "A Secret with more settings that are secret: MOORAGE_SMTP_PASSWORD, MOORAGE_STRIPE_SECRET_KEY.",
         pattern=_NAME_OR_NOTHING,
     ),
-    Value("nodeSelector", {}, "Of nodes for Moorage's own Pods.", "map"),
+    Value("nodeSelector", {}, "Node selector for Moorage's own Pods.", "map"),
     Value("resources.api.memory", "512Mi", "Of each API.", pattern=r"^[0-9]+[MG]i$"),
     Value("resources.controller.memory", "768Mi", "Of each controller.", pattern=r"^[0-9]+[MG]i$"),
     Value("resources.gateway.memory", "768Mi", "Of each gateway.", pattern=r"^[0-9]+[MG]i$"),
     Value(
         "resources.requestCpu",
         "250m",
-        "What each of them asks for; a quarter of a core by default.",
+        "What each of them requests. Default: a quarter of a core.",
         pattern=r"^[0-9]+m?$",
     ),
 )

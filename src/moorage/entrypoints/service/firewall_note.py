@@ -17,19 +17,18 @@ def firewall_note(
     lines = [_address("The console and the API", api_listen), _address("Endpoints", gateway_listen)]
     asked = [acme_listen] if acme_listen is not None else []
     lines += [
-        f"The authority that gives certificates looks at {one}: open TCP port {_port(one)} to everybody."
-        for one in asked
+        f"The certificate authority checks {one}: open TCP port {_port(one)} to everybody." for one in asked
     ]
-    lines.append(f"Machines that join dial UDP port {tunnel_port}; open it when you add the first one.")
+    lines.append(f"Machines that join dial UDP port {tunnel_port}. Open it when you add the first one.")
     lines.append(
-        f"Ports {replica_ports} are replicas' own. Moorage closes them itself; open them to nobody. Postgres listens on no port."
+        f"Ports {replica_ports} belong to replicas. Moorage closes them itself, so open them to nobody. Postgres listens on no port."
     )
     if at_work:
         ports = " and ".join(
             f"TCP {_port(one)}" for one in (api_listen, gateway_listen, *asked) if not _is_local(one)
         )
         open_them = (
-            f" Open {ports} in it." if ports else " Nothing has to be opened in it as long as that is so."
+            f" Open {ports} in it." if ports else " While that is so, you need not open any port in it."
         )
         lines.append(f"This machine runs {', '.join(at_work)}.{open_them}")
     return lines
@@ -37,7 +36,7 @@ def firewall_note(
 
 def _address(what: str, listen: str) -> str:
     if _is_local(listen):
-        return f"{what} listen on {listen}, which only this machine reaches."
+        return f"{what} listen on {listen}, which only this machine can reach."
     return f"{what} listen on {listen}: open TCP port {_port(listen)} to those who use it."
 
 

@@ -20,8 +20,8 @@ Confirm = Callable[[str], None]
 
 _READY_WITHIN_S = 300.0
 _LAST_WORDS = (
-    "It starts with this machine. `systemctl status moorage` says how it is, `journalctl -u 'moorage*'` what it says. "
-    "Settings: /etc/moorage/moorage.toml."
+    "It starts with this machine. `systemctl status moorage` shows its state, `journalctl -u 'moorage*'` "
+    "its log. Settings: /etc/moorage/moorage.toml."
 )
 
 
@@ -33,12 +33,12 @@ async def install(say: Say, confirm: Confirm) -> None:
         confirm("Do this?")
         await _do_all(steps, say)
     else:
-        say("Everything is as it should be.")
+        say("Nothing needs to change.")
     settings = _settings()
     if machine.runs_systemd:
         await _until_ready(settings, say)
     else:
-        say("systemd does not run here: Moorage starts at the next boot.")
+        say("systemd does not run here, so Moorage starts at the next boot.")
     _say_what_else(settings, say)
 
 
@@ -58,7 +58,7 @@ async def uninstall(say: Say, confirm: Confirm, *, with_data: bool) -> None:
     _tell(steps, say)
     if not with_data:
         say(f"{HOME}, {BACKUPS} and {CONFIG.parent} stay.")
-    confirm("Remove all of this, the data included?" if with_data else "Do this?")
+    confirm("Remove all of this, including the data?" if with_data else "Do this?")
     await _do_all(steps, say)
     say("Removed.")
     _say_what_stays(machine, say, with_data=with_data)
@@ -89,7 +89,7 @@ async def _until_ready(settings: Settings, say: Say) -> None:
             await announce(settings, await new_sign_in_link(settings), say, last_words=_LAST_WORDS)
     except TimeoutError as exc:
         raise SetupError(
-            f"Moorage is installed and not ready after {_READY_WITHIN_S:.0f} s. What it says: journalctl -u 'moorage*' -n 100"
+            f"Moorage is installed but not ready after {_READY_WITHIN_S:.0f} s. See its log: journalctl -u 'moorage*' -n 100"
         ) from exc
 
 
@@ -107,12 +107,14 @@ def _say_what_else(settings: Settings, say: Say) -> None:
         say(f"\nThere is no daily backup: backup_recipient is not set in {CONFIG}.")
     elif RECOVERY_KEY.exists():
         say(
-            f"\nBackups: every day into {settings.backups_dir}, encrypted. Copy {RECOVERY_KEY} to where you keep what must not get "
-            f"lost, then delete it here: nothing else opens a backup, and a copy on this machine is lost with it."
+            "\n"
+            f"Backups: every day into {settings.backups_dir}, encrypted. Copy {RECOVERY_KEY} to a safe place "
+            "off this machine, then delete it here. Nothing else opens a backup, and a key kept here is "
+            "lost with the machine."
         )
 
 
 def _say_what_stays(machine: Machine, say: Say, *, with_data: bool) -> None:
     if not with_data:
-        say(f"`moor install` starts again where it ended. The data: {HOME}, {BACKUPS}.")
-    say(f"The program itself is still in {machine.environment}; remove it as you installed it.")
+        say(f"`moor install` sets Moorage up again on the same data: {HOME}, {BACKUPS}.")
+    say(f"The program itself is still in {machine.environment}. Remove it the way you installed it.")

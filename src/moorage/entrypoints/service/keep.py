@@ -69,7 +69,7 @@ def _start_as_before(installation: Installation, say: Say) -> None:
     """After a boot in the middle of an upgrade: the roles, which start after this, then find the link where it was."""
     with find_abandoned(installation) as entry:
         if entry is not None:
-            say(f"An upgrade to {entry.after.name} was interrupted; going back to {entry.before.name}.")
+            say(f"An upgrade to {entry.after.name} was interrupted. Going back to {entry.before.name}.")
             restore_link(installation, entry)
     if entry is not None and Path(sys.prefix) != entry.before:
         _go_on_as_current(installation, say)

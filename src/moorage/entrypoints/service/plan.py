@@ -151,9 +151,9 @@ def installation(machine: Machine, units: Mapping[str, str]) -> list[Step]:
     steps += _settings(machine)
     moved = machine.links.get(CURRENT) != machine.environment
     if moved:
-        steps.append(Link(f"Let {CURRENT} lead to {machine.environment}.", CURRENT, machine.environment))
+        steps.append(Link(f"Link {CURRENT} to {machine.environment}.", CURRENT, machine.environment))
     if PACKAGED_COMMAND not in machine.other_files and machine.links.get(COMMAND_ON_PATH) != COMMAND:
-        steps.append(Link(f"Let {COMMAND_ON_PATH} lead to {COMMAND}.", COMMAND_ON_PATH, COMMAND))
+        steps.append(Link(f"Link {COMMAND_ON_PATH} to {COMMAND}.", COMMAND_ON_PATH, COMMAND))
     changed = unit_files(machine, units)
     steps += changed
     return [*steps, *_services(machine, restart=moved or bool(changed), reread=bool(changed))]
@@ -161,13 +161,13 @@ def installation(machine: Machine, units: Mapping[str, str]) -> list[Step]:
 
 def removal(machine: Machine, units: Mapping[str, str], *, with_data: bool) -> list[Step]:
     if not machine.is_root:
-        raise SetupError("Removing the service takes root. Run it with sudo.")
+        raise SetupError("Removing the service needs root. Run it with sudo.")
     steps: list[Step] = []
     known = [name for name in TO_ENABLE if name in machine.enabled | machine.active]
     if known:
-        steps.append(Call("Stop the service and no longer start it at boot.", ("disable", "--now", *known)))
+        steps.append(Call("Stop the service and stop starting it at boot.", ("disable", "--now", *known)))
     if HOME in machine.folders:
-        what = "Stop and remove users' containers." if with_data else "Stop users' containers; they are kept."
+        what = "Stop and remove users' containers." if with_data else "Stop users' containers, and keep them."
         steps.append(StopEverything(what, remove_replicas=with_data))
     written = [UNITS / name for name in units if machine.texts.get(UNITS / name, "").startswith(MARK)]
     steps += [Remove(f"Remove {path}.", path) for path in written]
@@ -198,18 +198,20 @@ def _own_links(machine: Machine) -> Sequence[Path]:
 
 def _refuse(machine: Machine) -> None:
     if not machine.is_root:
-        raise SetupError("Installing a service takes root. Run it with sudo.")
+        raise SetupError("Installing a service needs root. Run it with sudo.")
     if machine.runs_up:
-        raise SetupError(f"`moor up` runs on {HOME}. End it first: Ctrl-C in its terminal, or `moor down`.")
+        raise SetupError(f"`moor up` runs on {HOME}. Stop it first: Ctrl-C in its terminal, or `moor down`.")
     if not machine.has_command:
         raise SetupError(
-            f"Moorage runs from {machine.environment}, which has no bin/moor for the service to start. Install Moorage's package, or "
-            f"make an environment for it (python3 -m venv {VERSIONS}/NAME), and run `moor install` from there."
+            f"Moorage runs from {machine.environment}, which has no bin/moor for the service to start. "
+            f"Install Moorage's package, or create an environment for it (python3 -m venv {VERSIONS}/NAME), "
+            "and run `moor install` from there."
         )
     if machine.strangers:
         raise SetupError(
-            f"The service would run as root from {machine.environment}, and others than root may write to {machine.strangers[0]}. "
-            f"Install Moorage into a folder that is root's alone, such as {VERSIONS}/NAME, and run `moor install` from there."
+            f"The service would run as root from {machine.environment}, but users other than root may write "
+            f"to {machine.strangers[0]}. Install Moorage into a folder that only root may write to, such as "
+            f"{VERSIONS}/NAME, and run `moor install` from there."
         )
 
 
@@ -223,11 +225,11 @@ def _settings(machine: Machine) -> Sequence[Step]:
             steps.append(MakeSettings(says, CONFIG, RECOVERY_KEY))
     elif CONFIG_IN_HOME in machine.other_files:
         raise SetupError(
-            f"There are two files of settings, {CONFIG} and {CONFIG_IN_HOME}. Keep one: move what you want to keep into {CONFIG}, "
-            "and remove the other."
+            f"There are two settings files, {CONFIG} and {CONFIG_IN_HOME}. Move what you want to keep into "
+            f"{CONFIG}, and remove the other."
         )
     if machine.links.get(CONFIG_IN_HOME) != CONFIG:
-        steps.append(Link(f"Let {CONFIG_IN_HOME} lead to {CONFIG}.", CONFIG_IN_HOME, CONFIG))
+        steps.append(Link(f"Link {CONFIG_IN_HOME} to {CONFIG}.", CONFIG_IN_HOME, CONFIG))
     return steps
 
 
@@ -242,7 +244,7 @@ def unit_files(machine: Machine, units: Mapping[str, str]) -> list[Step]:
             continue
         if machine.texts.get(packaged) == text:
             if is_ours:
-                steps.append(Remove(f"Remove {own}, which the package brings.", own))
+                steps.append(Remove(f"Remove {own}, because the package brings its own.", own))
         elif machine.texts.get(own) != text:
             steps.append(WriteFile(f"Write {own}.", own, text))
     return steps
@@ -258,7 +260,7 @@ def _services(machine: Machine, *, restart: bool, reread: bool) -> Sequence[Step
     if not machine.runs_systemd:
         return steps
     if restart and SERVICE in machine.active:
-        steps.append(Call("Restart Moorage; containers run on.", ("restart", SERVICE)))
+        steps.append(Call("Restart Moorage. Containers keep running.", ("restart", SERVICE)))
         return steps
     if stopped := [name for name in wanted if name not in machine.active]:
         steps.append(Call(f"Start {', '.join(stopped)}.", ("start", *stopped)))

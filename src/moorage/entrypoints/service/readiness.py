@@ -53,7 +53,7 @@ async def failing_parts(settings: Settings) -> frozenset[str]:
 async def _keep(settings: Settings, pid: int, since_s: float) -> str | None:
     told = settings.run_dir / "roles.env"
     if running_pid(settings) != pid or not told.exists() or told.stat().st_mtime < since_s:
-        return "it has not told the roles yet what they stand on"
+        return "it has not prepared the machine for the roles yet"
     database = Database(database_dsn(settings), pool_size=1)
     try:
         async with database.reading() as session:

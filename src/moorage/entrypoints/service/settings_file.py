@@ -15,7 +15,7 @@ _WIDTH = 110
 _HEAD = """\
 # Moorage's settings. A line that begins with #name = shows the default: remove the # and change the value.
 # They take effect at `systemctl restart moorage`. `moor config` prints what is in effect.
-# The handbook says more: /docs of this installation, under Settings.
+# For details see Settings in the handbook, at /docs of this installation.
 """
 
 

@@ -73,8 +73,8 @@ def _make_settings(path: Path, key: Path) -> None:
     made = new_recovery_key()
     if key.exists():
         raise SetupError(
-            f"{key} is there and {path} is not: backups may be encrypted for it. Put {path} back, or move the key elsewhere; then run "
-            "this again."
+            f"{key} exists but {path} does not, and backups may be encrypted for that key. Put {path} back, "
+            "or move the key away, then run this again."
         )
     write_whole(key, made.text, 0o600)
     chosen = {"backup_recipient": made.recipient, "backup_folder": str(BACKUPS)}
@@ -86,7 +86,7 @@ def exchange_link(path: Path, target: Path) -> None:
     """Exchanged in one step: whoever starts something meanwhile finds the one or the other."""
     if path.exists() and not path.is_symlink():
         raise SetupError(
-            f"{path} is in the way: it should be a link to {target}. Move it away and run this again."
+            f"{path} should be a link to {target} but is something else. Move it away and run this again."
         )
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     unfinished.symlink_to(target)
@@ -120,6 +120,6 @@ def systemctl(arguments: tuple[str, ...]) -> str:
     )
     if done.returncode != 0:
         raise SetupError(
-            f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()} What Moorage said: journalctl -u 'moorage*' -n 50"
+            f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()} See Moorage's log: journalctl -u 'moorage*' -n 50"
         )
     return done.stdout

@@ -105,11 +105,11 @@ def trouble_with(pem: bytes, names: Collection[str]) -> str | None:
     """What an authority gave is looked at before it takes the place of one that works."""
     held = read(pem)
     if held is None:
-        return "the authority gave no certificate"
+        return "the authority issued no certificate"
     if not has_its_key(pem):
-        return "the authority gave a certificate for somebody else's key"
+        return "the authority issued a certificate for somebody else's key"
     if missing := set(names) - held.names:
-        return f"the authority gave a certificate without {', '.join(sorted(missing))}"
+        return f"the authority issued a certificate without {', '.join(sorted(missing))}"
     return None
 
 

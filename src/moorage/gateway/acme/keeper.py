@@ -112,7 +112,7 @@ class CertificateKeeper:
             async with asyncio.timeout(TRY_WITHIN.total_seconds()):
                 said, complained = await process.communicate()
         except TimeoutError:
-            return "", f"the authority did not come to an end within {TRY_WITHIN.total_seconds():g} s"
+            return "", f"the authority did not finish within {TRY_WITHIN.total_seconds():g} s"
         finally:
             if process.returncode is None:
                 process.kill()
@@ -120,7 +120,7 @@ class CertificateKeeper:
         if process.returncode == 0:
             return said.decode(), trouble_with(said, asked.names)
         lines = complained.decode(errors="replace").strip().splitlines()
-        return "", lines[-1][:500] if lines else "the authority gave no certificate"
+        return "", lines[-1][:500] if lines else "the authority issued no certificate"
 
     def _held(self) -> Held | None:
         try:

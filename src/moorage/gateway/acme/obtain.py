@@ -63,11 +63,11 @@ def why(exc: Exception) -> str:
             for challenge in one.body.challenges
             if challenge.error is not None
         ]
-        return "; ".join(found) or "the authority could not prove the names, and does not say why"
+        return "; ".join(found) or "the authority could not prove the names and does not say why"
     if isinstance(exc, messages.Error):
         return str(exc.detail or exc.title or exc.typ)
     if isinstance(exc, errors.TimeoutError):
-        return "the authority did not come to an end within 90 s"
+        return "the authority did not finish within 90 s"
     return str(exc) or type(exc).__name__
 
 

@@ -10,7 +10,7 @@ from moorage.gateway.holding.messages import Refusal
 FULL = Refusal(
     503,
     "hold_full",
-    "The container is asleep, and as many requests as may wait for it or for others of its organization already do. "
+    "The container is asleep, and too many requests already wait for it or for others of its organization. "
     "Try again in a few seconds.",
     retry_after_s=5,
 )

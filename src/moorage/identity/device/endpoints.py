@@ -22,8 +22,8 @@ POLL_EVERY_S = 2
 async def start_device(
     session: TheSession, settings: TheSettings, source: TheSource, body: DeviceStart | None = None
 ) -> DeviceStarted:
-    """Returns a code for the command line to show and a secret for it to keep. The user approves the code in
-    a browser; meanwhile the command line asks `/auth/device/token`."""
+    """Returns a code for the command line to show and a secret for it to keep. The user approves the code in a
+    browser while the command line polls `/auth/device/token`."""
     device_code, user_code = await service.start(
         session, settings, source, (body or DeviceStart()).client_name
     )
@@ -41,8 +41,7 @@ async def start_device(
 async def collect_device(
     body: DeviceToken, session: TheSession, source: TheSource, response: Response
 ) -> DeviceAnswer:
-    """Answers 202 while nobody has decided. Once somebody approves, it answers 200 with a session, exactly
-    once."""
+    """Answers 202 until somebody decides. After an approval it answers 200 with a session, exactly once."""
     found = await service.collect(session, body.device_code, source)
     if found is None:
         response.status_code = 202
@@ -52,8 +51,7 @@ async def collect_device(
 
 @router.get("/auth/device/{user_code}", summary="Show a waiting command line")
 async def show_device(user_code: str, _: TheUser, session: TheSession) -> DeviceWaiting:
-    """Returns which command line waits for approval under this code, so that you can check it before you
-    approve."""
+    """Returns which command line waits for approval under this code. Check it before you approve."""
     row = await service.find(session, user_code)
     return DeviceWaiting(user_code=row.user_code, client_name=row.client_name)
 

@@ -26,11 +26,11 @@ async def start(session: AsyncSession, settings: Settings, source: str, client_n
     most = settings.device_codes_per_source
     if settings.limit_by_source and not await repository.has_room_from(session, source, most):
         raise TooManyRequestsError(
-            f"{most} sign-ins from your network wait to be approved. Try again in 10 minutes.",
+            f"{most} sign-ins from your network wait for approval. Try again in 10 minutes.",
             retry_after_s=int(repository.LIFETIME.total_seconds()),
         )
     if not await repository.has_room(session, WAITING_LIMIT):
-        raise TooManyRequestsError("Too many sign-ins wait to be approved. Try again soon.", retry_after_s=60)
+        raise TooManyRequestsError("Too many sign-ins wait for approval. Try again soon.", retry_after_s=60)
     device_code = new_token(DEVICE_PREFIX)
     letters = "".join(secrets.choice(_ALPHABET) for _ in range(8))
     user_code = f"{letters[:4]}-{letters[4:]}"
@@ -56,7 +56,7 @@ async def collect(session: AsyncSession, device_code: str, source: str) -> tuple
     if is_well_formed(device_code, DEVICE_PREFIX):
         row = await repository.find_live(session, sha256(device_code))
     if row is None or (row.decided_by is not None and not row.approved):
-        raise NotAuthenticatedError("The sign-in was refused, or took longer than 10 minutes. Begin again.")
+        raise NotAuthenticatedError("The sign-in was refused or took longer than 10 minutes. Start again.")
     if row.decided_by is None:
         return None
     user = await find_user(session, row.decided_by)
@@ -71,4 +71,4 @@ def _as_written(user_code: str) -> str:
 
 
 def _unknown_code() -> NotFoundError:
-    return NotFoundError("No sign-in waits under this code. Codes work for 10 minutes; begin again.")
+    return NotFoundError("No sign-in waits under this code. Codes work for 10 minutes. Start again.")

@@ -97,5 +97,5 @@ async def fetch_token(client: AsyncOAuth2Client, url: str, code: str, secrets: S
 
 def refused(why: str) -> NotAuthenticatedError:
     return NotAuthenticatedError(
-        f"The sign-in could not be completed: the provider {why}. Begin again.", code="provider_refused"
+        f"The sign-in could not be completed: the provider {why}. Start again.", code="provider_refused"
     )

@@ -50,7 +50,7 @@ class Identities(BaseModel):
 async def _provider(provider: str, settings: TheSettings, clock: TheClock) -> Provider:
     found = configured_providers(settings, clock).get(provider)
     if found is None:
-        raise NotFoundError("This way to sign in is not set up here.")
+        raise NotFoundError("This sign-in provider is not set up here.")
     return found
 
 
@@ -59,7 +59,7 @@ TheProvider = Annotated[Provider, Depends(_provider)]
 
 @router.get("/auth/providers", summary="List ways to sign in")
 async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
-    """Lists the providers that the operator has set up beside the mailed code."""
+    """Lists the sign-in providers that the operator has set up in addition to mailed codes."""
     found = configured_providers(settings, clock).values()
     return Providers(
         items=[
@@ -74,7 +74,7 @@ async def list_providers(settings: TheSettings, clock: TheClock) -> Providers:
 async def list_identities(
     user: TheUser, session: TheSession, settings: TheSettings, clock: TheClock
 ) -> Identities:
-    """Lists the accounts at other providers that sign you in here."""
+    """Lists your accounts at providers that sign you in here."""
     titles = {one.issuer: one.title for one in configured_providers(settings, clock).values()}
     return Identities(
         items=[
@@ -118,8 +118,8 @@ async def callback(
     settings: TheSettings,
     caller: TheCaller,
 ) -> Response:
-    """The provider sends the browser here. Moorage checks what it says, sets the session cookie and redirects
-    to the console."""
+    """The provider sends the browser here. Moorage checks the provider's answer, sets the session cookie and
+    redirects to the console."""
     token = attempt_cookie(request, settings)
     newcomers = request.app.state.newcomers
     try:

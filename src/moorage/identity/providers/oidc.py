@@ -66,7 +66,7 @@ class OpenIdProvider:
             claims = CodeIDToken(signed.claims, signed.header, options, known)
             claims.validate(now=int(self.clock.now().timestamp()), leeway=_LEEWAY_S)
         except (JoseError, ValueError) as exc:
-            raise refused("sent a proof that does not hold") from exc
+            raise refused("sent an invalid proof") from exc
         return claims
 
 

@@ -40,7 +40,7 @@ async def begin(
     # A path of ours: anything else would make us a stepping stone to another site.
     if not return_to.startswith("/") or return_to.startswith("//") or not _is_plain(return_to):
         fields = (FieldError("return_to", "must be a path that begins with one slash"),)
-        raise InvalidInputError("That is no place to return to.", fields=fields)
+        raise InvalidInputError("The path to return to is not valid.", fields=fields)
     async with database.transaction() as session:
         if not await _has_room(session, settings, source):
             raise TooManyRequestsError(
@@ -79,7 +79,7 @@ async def finish(
     secrets = Secrets(token)
     if return_to is None or not equal(answer.get("state", "").encode(), secrets.state.encode()):
         raise NotAuthenticatedError(
-            "This sign-in was not begun in this browser, or more than 10 minutes ago. Begin again.",
+            "This sign-in was not begun in this browser, or was begun more than 10 minutes ago. Start again.",
             code="sign_in_not_begun",
         )
     if "error" in answer or "code" not in answer:
@@ -91,7 +91,7 @@ async def finish(
     except httpx2.HTTPError as exc:
         raise _no_answer(provider, exc) from exc
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise refused("sent what makes no sense") from exc
+        raise refused("sent an answer that makes no sense") from exc
     async with database.transaction() as session:
         user = await _user(session, settings, newcomers, claimed)
         return user, await begin_session(session, user, client, source), return_to
@@ -103,7 +103,7 @@ async def _user(session: AsyncSession, settings: Settings, newcomers: Newcomers,
         return known
     if not claimed.email_verified:
         raise ForbiddenError(
-            "The provider has not verified your e-mail address. Verify it there, or sign in by a code.",
+            "The provider has not verified your e-mail address. Verify it there, or sign in with a mailed code.",
             code="email_not_verified",
         )
     try:
@@ -113,7 +113,7 @@ async def _user(session: AsyncSession, settings: Settings, newcomers: Newcomers,
     existing = await find_user_by_email(session, address)
     if existing is not None and existing.email_verified_at is None:
         raise ForbiddenError(
-            "There is an account with this address that never proved it. Sign in by a code first.",
+            "An account with this address exists, but the address was never proven. Sign in with a mailed code first.",
             code="account_not_verified",
         )
     user = await user_of(session, settings, address, newcomers)
@@ -128,6 +128,6 @@ def _is_plain(path: str) -> bool:
 def _no_answer(provider: Provider, error: Exception) -> UnavailableError:
     log.warning("provider_failed", provider=provider.name, error=repr(error))
     return UnavailableError(
-        f"{provider.title} does not answer as it should. Try again in a moment, or sign in by e-mail.",
+        f"{provider.title} does not answer as expected. Try again in a moment, or sign in by e-mail.",
         code="provider_unavailable",
     )

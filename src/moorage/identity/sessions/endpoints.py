@@ -11,7 +11,7 @@ router = APIRouter(tags=["sign-in"])
 
 @router.get("/me/sessions", summary="List your sessions")
 async def list_sessions(user: TheUser, session: TheSession) -> SessionList:
-    """Lists where you are signed in, the last used first."""
+    """Lists where you are signed in, most recently used first."""
     rows = await repository.list_live_sessions(session, user.user_id)
     shown = [
         Session(
@@ -35,6 +35,6 @@ async def end_other_sessions(user: TheUser, session: TheSession) -> None:
 
 @router.delete("/me/sessions/{session_id}", summary="End one of your sessions", status_code=204)
 async def end_session(session_id: str, user: TheUser, session: TheSession) -> None:
-    """Signs that browser or command line out at once."""
+    """Signs one browser or command line out at once."""
     if not await repository.end_session_of(session, session_id, user.user_id):
         raise NotFoundError("There is no such session.")

@@ -61,8 +61,8 @@ async def verify_email(
     settings: TheSettings,
     caller: TheCaller,
 ) -> SignedIn:
-    """Exchanges the code for a session. A new address becomes an account with an organization of its own. The
-    answer sets the session cookie and carries the session token and the CSRF token."""
+    """Exchanges the code for a session. A new address gets an account with its own organization. The answer sets the
+    session cookie and carries the session token and the CSRF token."""
     newcomers = request.app.state.newcomers
     user, token = await service.verify_email(
         database, keyring, settings, body.email, body.code, newcomers, caller, client_of(request)
@@ -99,8 +99,8 @@ async def logout(actor: TheUser, response: Response, session: TheSession, settin
 
 @router.get("/me", summary="Show who you are")
 async def me(actor: TheActor, request: Request, settings: TheSettings) -> Me:
-    """Returns the person or the key behind the request. A browser session also gets the `csrf_token` that it
-    sends with every change."""
+    """Returns the person or the key behind the request. A browser session also gets the `csrf_token` that it must
+    send with every change."""
     if isinstance(actor, KeyActor):
         return Me(project_id=actor.project_id)
     user = User(id=actor.user_id, email=actor.email, is_operator=actor.is_operator)

@@ -68,11 +68,11 @@ async def take_guess(session: AsyncSession, settings: Settings, origin: Origin) 
     return await repository.add_guess(session, origin.name)
 
 
-_HERE = "Too many codes were asked for from your network. Wait {wait} and try again."
-_ADDRESS = "Too many codes were asked for this address. Wait {wait} and try again."
+_HERE = "Your network asked for too many codes. Wait {wait} and try again."
+_ADDRESS = "Too many codes were requested for this address. Wait {wait} and try again."
 _STRANGERS = (
-    "Too many codes were asked for this address from places where it never signed in. Use a browser or a network where "
-    "you signed in before, or wait {wait}."
+    "Too many codes for this address were requested from places where it never signed in. Use a browser or "
+    "network where you have signed in before, or wait {wait}."
 )
 _WRONG = "Too many wrong codes were entered from your network. Wait {wait} and try again."
 

@@ -49,7 +49,8 @@ async def start_email(
     await repository.add_code(session, code_id, address, code_hash, origin.name, by_stranger=not known)
     text = (
         f"Your sign-in code for Moorage is {code}\n\n"
-        "It works for 10 minutes. If you did not ask for it, ignore this mail: nobody can sign in without the code.\n"
+        "It works for 10 minutes. If you did not ask for it, ignore this mail. Nobody can sign in without "
+        "the code.\n"
     )
     subject = f"{code} is your Moorage code"
     await queue_mail(session, keyring, to=address, subject=subject, text=text, is_awaited=True)
@@ -75,10 +76,10 @@ async def verify_email(
         codes = await repository.take_tries(session, address, origin.name)
     right = [one for one in codes if equal(one.code_hash, _code_hash(keyring, one.id, code.strip()))]
     if not right:
-        raise NotAuthenticatedError("That code is wrong, used or older than 10 minutes. Ask for a new one.")
+        raise NotAuthenticatedError("The code is wrong, used or older than 10 minutes. Ask for a new one.")
     async with database.transaction() as session:
         if not await repository.use_code(session, right[0].id):
-            raise NotAuthenticatedError("That code was used already. Ask for a new one.")
+            raise NotAuthenticatedError("The code was already used. Ask for a new one.")
         if guess_id is not None:
             await limits_repository.forget_guess(session, guess_id)
         user = await user_of(session, settings, address, newcomers)
@@ -110,7 +111,7 @@ async def verify_link(session: AsyncSession, token: str, client: str, source: st
     user = await find_user(session, user_id) if user_id is not None else None
     if user is None:
         raise NotAuthenticatedError(
-            "This link was used already or has expired. Run `moor sign-in-link` for a new one."
+            "This link has expired or was already used. Run `moor sign-in-link` for a new one."
         )
     return user, await begin_session(session, user, client, source)
 

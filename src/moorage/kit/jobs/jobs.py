@@ -71,6 +71,6 @@ class Jobs:
         if status == 0:
             return answer
         if status < 0:  # the kernel ended it, for the processor time or memory that it took
-            raise JobTooLongError("This took too much. Try again later.")
+            raise JobTooLongError("This needs too much computing time or memory. Try again later.")
         log.error("job_failed", status=status, said=said.decode(errors="replace")[-_MOST_ERROR_CHARACTERS:])
         raise UnavailableError("This could not be computed. Try again later.")

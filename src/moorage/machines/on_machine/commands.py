@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 def sandbox(docker_host: Annotated[str, typer.Option(help="The engine's socket.")] = SYSTEM_HOST) -> None:
     """Set up the sandbox that containers of strangers run in on a machine that is lent, and try it."""
     asyncio.run(set_up_sandbox(docker_host, with_gpus=has_gpus()))
-    typer.echo("Containers run in a sandbox here: a trial saw another kernel than this machine's.")
+    typer.echo("Containers run in a sandbox here. A trial container did not see this machine's kernel.")
 
 
 def join(
@@ -47,7 +47,7 @@ def join(
     folder: Folder = DEFAULT_FOLDER,
     ca_file: CaFile = None,
 ) -> None:
-    """Join an installation. Run again, it goes on where it failed."""
+    """Join an installation. If it fails, run it again; it continues where it stopped."""
     files = MachineFiles(folder)
     files.prepare()
     before = files.membership()["id"] if files.is_joined else None
@@ -63,7 +63,7 @@ def join(
 
 
 def tunnel(folder: Folder = DEFAULT_FOLDER, ca_file: CaFile = None) -> None:
-    """Keep this machine's end of the tunnel open, until told to end."""
+    """Keep this machine's end of the tunnel open until stopped."""
     configure_logging("info", as_json=True)
     asyncio.run(_tunnel(MachineFiles(folder), ca_file).keep())
 
@@ -71,9 +71,9 @@ def tunnel(folder: Folder = DEFAULT_FOLDER, ca_file: CaFile = None) -> None:
 def check(
     folder: Folder = DEFAULT_FOLDER,
     ca_file: CaFile = None,
-    wait_s: Annotated[float, typer.Option(min=0.0, help="How long it may take to open.")] = 0.0,
+    wait_s: Annotated[float, typer.Option(min=0.0, help="Seconds that it may take to open.")] = 0.0,
 ) -> None:
-    """Say whether the tunnel to the installation is open, and if not, what to look at."""
+    """Say whether the tunnel to the installation is open and, if not, what to check."""
     files = MachineFiles(folder)
     asyncio.run(_check(_tunnel(files, ca_file), wait_s))
     typer.echo(f"The tunnel to {_dialled(files)} is open.")
@@ -88,16 +88,18 @@ def leave(
     folder: Folder = DEFAULT_FOLDER,
     ca_file: CaFile = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also if the installation, or Docker here, does not answer.")
+        bool, typer.Option("--force", help="Leave even if the installation, or Docker here, does not answer.")
     ] = False,
     copied: Annotated[
         bool,
         typer.Option(
-            "--copied", help="This disk is a copy: tell nobody, for the machine it was copied from stays."
+            "--copied",
+            help="This disk is a copy: do not tell the installation, because the original machine stays.",
         ),
     ] = False,
 ) -> None:
-    """Undo joining; packages stay. Drain the machine first (`moor machines drain`): what runs here ends now."""
+    """Undo the join. Packages stay. Containers here end at once, so drain the machine first (`moor machines
+    drain`)."""
     files = MachineFiles(folder)
     if not files.is_joined:
         files.forget()
@@ -107,8 +109,8 @@ def leave(
     if ended:
         typer.echo(f"Ended {ended} {'container' if ended == 1 else 'containers'} of the installation.")
     if not has_systemd():
-        typer.echo("There is no systemd here. Stop the two programs that you keep running.")
-    typer.echo("This machine has left; packages that were installed stay.")
+        typer.echo("There is no systemd here. Stop the two programs that you started.")
+    typer.echo("This machine has left. Installed packages stay.")
     remove_program()
 
 
@@ -170,8 +172,8 @@ async def _check(tunnel: MachineTunnel, wait_s: float) -> None:
     while not await tunnel.is_open():
         if tunnel.clock.monotonic() >= deadline_s:
             raise SetupError(
-                f"The tunnel is not open: {_dialled(tunnel.files)} does not answer. Look whether UDP packets get there "
-                "(firewalls on both sides and between), whether this machine's clock is right, and at "
+                f"The tunnel is not open: {_dialled(tunnel.files)} does not answer. Check that UDP packets "
+                "get there (firewalls on both sides and between), that this machine's clock is right, and "
                 "`journalctl -u moorage-tunnel`."
             )
         await tunnel.clock.sleep(1.0)

@@ -26,8 +26,8 @@ async def end_containers(docker_host: str, installation_id: InstallationId) -> i
         await engine.dismantle()
     except EngineError as exc:
         raise SetupError(
-            f"What the installation runs here could not be ended: {exc.message.rstrip('.')}. Start Docker and run `moor-node leave` "
-            "again; `--force` leaves without that."
+            f"Cannot end the installation's containers here: {exc.message.rstrip('.')}. Start Docker and run "
+            "`moor-node leave` again, or leave without ending them with `--force`."
         ) from exc
     finally:
         await engine.close()

@@ -40,14 +40,16 @@ class Installation:
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         if not self.url.startswith("https://"):
-            raise InstallationError(f"{self.url} is not an https:// address; secrets go nowhere else.")
+            raise InstallationError(
+                f"{self.url} is not an https:// address. Secrets are sent over HTTPS only."
+            )
         headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
         trusted = ssl.create_default_context(cafile=self.ca_file)
         try:
             async with httpx.AsyncClient(timeout=_TIMEOUT, verify=trusted) as client:
                 answer = await client.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers)
         except httpx.TransportError as exc:
-            raise InstallationError(f"{self.url} was not reached: {str(exc) or type(exc).__name__}.") from exc
+            raise InstallationError(f"Cannot reach {self.url}: {str(exc) or type(exc).__name__}.") from exc
         if len(answer.content) > _LARGEST_ANSWER_BYTES:
             raise InstallationError(f"{self.url} did not answer as Moorage does.")
         if answer.status_code == httpx.codes.NO_CONTENT:

@@ -72,7 +72,7 @@ async def set_up_sandbox(
     """Raises `SetupError` where containers cannot run in it. Safe to repeat."""
     path = shutil.which(program)
     if path is None:
-        raise SetupError("There is no runsc on this machine: apt-get install runsc.")
+        raise SetupError("There is no runsc on this machine. Run `apt-get install runsc`.")
     hands_over = with_gpus and await asyncio.to_thread(_knows_nvproxy, path)
     _change(file, pid_files, runtime_entry(path, hands_gpus_over=hands_over))
     await _until_known(docker_host)
@@ -124,9 +124,9 @@ def _judged(said: str) -> str:
     lines = said.splitlines()
     outside = Path("/proc/version").read_text().strip()
     if len(lines) < 2 or lines[0].strip() == outside or os.uname().release in lines[0]:
-        raise SetupError("A container of a trial saw this machine's own kernel: it was not in the sandbox.")
+        raise SetupError("A trial container saw this machine's own kernel, so it was not in the sandbox.")
     if not re.fullmatch(r"CapEff: *0+", lines[1]):
-        raise SetupError("A container of a trial had rights that none should have.")
+        raise SetupError("A trial container had rights that no container should have.")
     return lines[0].strip()
 
 
@@ -214,8 +214,9 @@ async def _until_known(docker_host: str) -> None:
         while not await engine.knows_runtime():
             if system_clock.monotonic() >= deadline_s:
                 raise SetupError(
-                    f"Docker does not know the runtime {SANDBOX_RUNTIME} although it is in {DAEMON_FILE}. Restart Docker "
-                    "(systemctl restart docker) and run the same command again; its log says what it did not like."
+                    f"Docker does not know the runtime {SANDBOX_RUNTIME} although it is in {DAEMON_FILE}. "
+                    "Restart Docker (systemctl restart docker) and run the same command again. If it fails, "
+                    "Docker's log says why."
                 )
             await system_clock.sleep(_LOOK_EVERY_S)
     except EngineError as exc:

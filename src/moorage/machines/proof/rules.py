@@ -136,7 +136,7 @@ def why_wrong(
     for place in _some(chance, len(question.rows), _ROWS_CHECKED):
         row = memory_row(order.nonce, question.rows[place], order.iterations)
         if row_digest(question.salt, row) != answer.rows[place]:
-            return "What it said of its memory is not what it was filled with."
+            return "Its memory did not hold what it was filled with."
     said = {one.device_id: one for one in answer.gpus}
     roots = {one.device_id: one.sums_root for one in filled.gpus}
     for gpu, asked in zip(order.gpus, question.gpus, strict=True):
@@ -146,11 +146,9 @@ def why_wrong(
         for place in _some(chance, len(asked.rows), _GPU_CHECKED):
             row = gpu_row(order.nonce, asked.rows[place], gpu.rounds)
             if row_digest(question.salt, row) != its.rows[place]:
-                return (
-                    f"What it said of the memory of its GPU {gpu.device_id} is not what it was filled with."
-                )
+                return f"The memory of its GPU {gpu.device_id} did not hold what it was filled with."
         if not _added_up(order.nonce, gpu, root, asked.leaves, its.leaves, chance):
-            return f"Its GPU {gpu.device_id} added up wrongly, or did not."
+            return f"Its GPU {gpu.device_id} computed wrongly or not at all."
     return None
 
 

@@ -59,7 +59,7 @@ async def list_api_keys(
     clock: TheClock,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[ApiKey]:
-    """Lists the project's keys, newest first. No answer ever repeats a whole key."""
+    """Lists the project's keys, newest first. No answer contains a whole key."""
     now = clock.now()
     rows = await repository.list_keys(session, access.project.id, paging)
     uses = await repository.uses_of(session, [row.id for row in rows])
@@ -90,7 +90,7 @@ async def get_api_key(
     session: TheSession,
     clock: TheClock,
 ) -> ApiKey:
-    """Returns the key's name, scope, limit, end and last use; never the key itself."""
+    """Returns the key's name, scope, limit, end and last use, but never the key itself."""
     return await _shown(session, access.key, clock.now())
 
 
@@ -98,7 +98,7 @@ async def get_api_key(
 async def change_api_key(
     body: ApiKeyPatch, access: Manageable, session: TheSession, clock: TheClock
 ) -> ApiKey:
-    """Changes its name, its end or its limit, or disables it. Gateways follow within seconds."""
+    """Changes a key's name, end or limit, or disables it. Gateways follow within seconds."""
     now = clock.now()
     row = await service.change_api_key(session, access.actor, access.project, access.key.id, body, now)
     return await _shown(session, row, now)
@@ -113,8 +113,8 @@ async def rotate_api_key(
     response: Response,
     body: ApiKeyRotate | None = None,
 ) -> ApiKeyCreated:
-    """Creates a new key with the same name, scope, limit and end. The old key works for `overlap_s` more, so
-    that clients can change over."""
+    """Creates a new key with the same name, scope, limit and end. The old key keeps working for `overlap_s` seconds,
+    so that clients can change over."""
     now, overlap = clock.now(), timedelta(seconds=(body or ApiKeyRotate()).overlap_s)
     row, key = await service.rotate_api_key(
         session, settings, access.actor, access.project, access.key.id, overlap, now
@@ -125,7 +125,7 @@ async def rotate_api_key(
 
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", status_code=204)
 async def revoke_api_key(access: Manageable, session: TheSession) -> None:
-    """Gateways refuse the key within seconds, and for good."""
+    """Revokes the key for good. Gateways refuse it within seconds."""
     await service.revoke_api_key(session, access.actor, access.project, access.key)
 
 

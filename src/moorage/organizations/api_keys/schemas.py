@@ -7,7 +7,8 @@ KeyStatus = Literal["active", "disabled", "expired", "revoked"]
 
 
 RequestsPerMinute = Annotated[int | None, Field(ge=1, le=1_000_000, strict=True)]
-"""To endpoints, at each gateway. The installation's limit for every key holds besides."""
+"""Limit of requests to endpoints, at
+each gateway. The installation's limit for every key also applies."""
 
 
 class ApiKeyCreate(BaseModel):
@@ -35,7 +36,7 @@ class ApiKeyRotate(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     overlap_s: int = Field(default=3600, ge=0, le=7 * 86_400)
-    """For how long the old key works beside the new one."""
+    """Seconds that the old key keeps working beside the new one."""
 
 
 class ApiKey(BaseModel):
@@ -46,7 +47,7 @@ class ApiKey(BaseModel):
     hint: str
     status: KeyStatus
     message: str | None
-    """Why the key is refused, and what to do; null while it works."""
+    """Why the key is refused and what to do. Null while it works."""
     created_by: str | None
     created_at: datetime
     expires_at: datetime | None
@@ -55,11 +56,11 @@ class ApiKey(BaseModel):
     replaces: str | None
     requests_per_minute: int | None
     last_used_at: datetime | None
-    """To the minute: at an endpoint, or at this API."""
+    """Its last use, to the minute: at an endpoint or at this API."""
     last_used_from: str | None
     """The client's address."""
 
 
 class ApiKeyCreated(ApiKey):
     key: str
-    """The secret. It is shown here and never again."""
+    """The secret. It is shown only here."""

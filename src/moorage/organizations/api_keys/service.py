@@ -73,7 +73,7 @@ async def change_api_key(
     row = await lock_key(session, key_id)
     _check_scope(actor, row.scope)
     if row.revoked_at is not None:
-        raise ConflictError("The key is revoked, for good. Make a new one.", code="key_revoked")
+        raise ConflictError("The key was revoked for good. Create a new one.", code="key_revoked")
     sent = patch.model_fields_set
     if "name" in sent:
         check_name(patch.name)
@@ -112,7 +112,7 @@ async def rotate_api_key(
     _check_scope(actor, old.scope)
     if status_of(old, now) != "active":
         raise ConflictError(
-            f"The key is {status_of(old, now)}. Only one that works can hand over; make a new one.",
+            f"The key is {status_of(old, now)}. Only a working key can be rotated. Create a new one.",
             code="key_not_active",
         )
     row, key = await _new_key(
@@ -151,9 +151,11 @@ def refusal_of(row: ApiKeyRow, now: datetime) -> str | None:
     """What its owner may know, and a caller with the key is not told: to them every dead key is a wrong one."""
     match status_of(row, now):
         case "revoked":
-            return f"Refused: it was revoked at {_shown(row.revoked_at)}, for good. Make a new key."
+            return f"Refused: it was revoked for good at {_shown(row.revoked_at)}. Create a new key."
         case "expired":
-            return f"Refused: it expired at {_shown(row.expires_at)}. Give it a later end, or make a new key."
+            return (
+                f"Refused: it expired at {_shown(row.expires_at)}. Give it a later end, or create a new key."
+            )
         case "disabled":
             return f"Refused: it was disabled at {_shown(row.disabled_at)}. Enable it to use it again."
         case "active":
@@ -181,7 +183,7 @@ async def _enter(
         locked = await lock_keys(session, [actor.key_id, *([and_lock] if and_lock else [])])
         own = locked.get(actor.key_id)  # None: it ended a while ago, and was purged.
         if own is None or status_of(own, now) != "active":
-            raise NotAuthenticatedError("The key that you sent has just ended. Send a valid one.")
+            raise NotAuthenticatedError("The key that you sent no longer works. Send a valid one.")
     # Only now: the first look was before a removal that this may have waited for.
     elif await access_project(session, actor, project.id, Permission.API_KEY_MANAGE) is None:
         raise NotFoundError("There is no such project.")
@@ -218,13 +220,13 @@ def _shown(time: datetime | None) -> str:
 
 def _check_scope(actor: Actor, scope: str) -> None:
     if isinstance(actor, KeyActor) and scope == "manage":
-        raise ForbiddenError("A key cannot make or change a key with scope 'manage'; sign in as a person.")
+        raise ForbiddenError("A key cannot create or change a key with scope 'manage'. Sign in as a person.")
 
 
 def _check_expiry(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and not _is_later(expires_at, now):
         fields = (FieldError("expires_at", "must be a time in the future, with its zone"),)
-        raise InvalidInputError("The key would be expired from the start.", fields=fields)
+        raise InvalidInputError("The key would already be expired.", fields=fields)
 
 
 def _is_later(time: datetime, now: datetime) -> bool:

@@ -34,7 +34,7 @@ async def list_audit(
 async def list_installation_audit(
     _: TheOperator, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[AuditRecord]:
-    """Lists who changed what of the installation itself, such as prices, newest first."""
+    """Lists who changed what in the installation itself, such as prices, newest first."""
     found = await repository.list_audit(session, None, paging)
     return page_of([_shown(one) for one in found], paging, _position)
 

@@ -24,7 +24,7 @@ Manager = Annotated[OrganizationAccess, Depends(organization_with(Permission.MEM
 async def list_invitations(
     access: Manager, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[Invitation]:
-    """Lists invitations that nobody has accepted or withdrawn, newest first."""
+    """Lists open invitations, newest first."""
     rows = await repository.list_open(session, access.organization.id, paging)
     shown = [_invitation(row, live) for row, live in rows]
     return page_of(shown, paging, lambda item: Position(item.created_at, item.id))
@@ -34,7 +34,7 @@ async def list_invitations(
 async def invite(
     body: InvitationCreate, access: Manager, session: TheSession, keyring: TheKeyring, settings: TheSettings
 ) -> Invitation:
-    """Moorage mails a link that works for this address alone, once, for seven days."""
+    """Moorage mails a link that works once, for this address only, for seven days."""
     row = await service.invite(session, keyring, settings, access.actor, access.organization, body)
     return _invitation(row, live=True)
 
@@ -56,20 +56,20 @@ async def resend_invitation(
     status_code=204,
 )
 async def withdraw_invitation(invitation_id: str, access: Manager, session: TheSession) -> None:
-    """The mailed link stops working at once."""
+    """Withdraws the invitation. The mailed link stops working at once."""
     await service.withdraw(session, access.actor, access.organization.id, invitation_id)
 
 
 @router.get("/invitations/{token}", summary="Show an invitation")
 async def show_invitation(token: str, user: TheUser, session: TheSession) -> InvitationForMe:
-    """Tells the person whose address it was sent to what they are invited to. Everybody else gets 404."""
+    """Shows the invited person what they are invited to. Everybody else gets 404."""
     return await service.show(session, user, token)
 
 
 @router.post("/invitations/{token}/accept", summary="Accept an invitation")
 async def accept_invitation(token: str, user: TheUser, session: TheSession) -> InvitationAccepted:
-    """Makes you a member with the role and projects of the invitation. Only the address it was sent to can
-    accept it, once."""
+    """Makes you a member with the role and projects of the invitation. Only the invited address can accept it,
+    once."""
     organization_id, project_id = await service.accept(session, user, token)
     return InvitationAccepted(organization_id=organization_id, project_id=project_id)
 

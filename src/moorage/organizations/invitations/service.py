@@ -72,7 +72,7 @@ async def _require_few(
     """By one person too: whoever makes an organization for every few mails sends no more of them."""
     by_all, by_one = await repository.count_recent(session, organization.id, actor.user_id, timedelta(days=1))
     if max(by_all, by_one) >= most:
-        message = f"At most {most} people can be invited in a day. Go on tomorrow."
+        message = f"You can invite at most {most} people in a day. Continue tomorrow."
         raise TooManyRequestsError(message, retry_after_s=86_400, code="too_many_invitations")
 
 
@@ -86,7 +86,7 @@ async def resend(
 ) -> InvitationRow:
     row = await _open(session, organization.id, invitation_id)
     if row.times_sent >= TIMES_SENT_LIMIT:
-        message = f"It was sent {row.times_sent} times. Ask them to look for it, or withdraw it."
+        message = f"The invitation was sent {row.times_sent} times. Ask them to look for it, or withdraw it."
         raise TooManyRequestsError(message, retry_after_s=86_400)
     token = new_token(INVITATION_PREFIX)
     await repository.renew(session, row, sha256(token))
@@ -141,10 +141,10 @@ async def accept(session: AsyncSession, actor: UserActor, token: str) -> tuple[s
 
 async def _refuse_known(session: AsyncSession, organization_id: str, address: str) -> None:
     if await is_member(session, organization_id, address):
-        raise ConflictError(f"{address} is a member already.", code="already_member")
+        raise ConflictError(f"{address} is already a member.", code="already_member")
     if await repository.is_invited_here(session, organization_id, address):
         raise ConflictError(
-            f"{address} is invited already. Send that invitation again, or withdraw it first.",
+            f"{address} is already invited. Resend that invitation, or withdraw it first.",
             code="already_invited",
         )
 
@@ -179,8 +179,8 @@ async def _mail(
     text = (
         f"{actor.email} invites you to the organization {organization.name} on Moorage.\n\n"
         f"{settings.api_base_url}/invitations/{token}\n\n"
-        f"Open the link and sign in as {row.email}; it works for that address only, once, for 7 days. "
-        "If you did not expect this, ignore this mail.\n"
+        f"Open the link and sign in as {row.email}. It works once, for that address only, for 7 days. If you "
+        "did not expect this invitation, ignore this mail.\n"
     )
     subject = f"Invitation to {organization.name} on Moorage"
     await queue_mail(session, keyring, to=row.email, subject=subject, text=text)
@@ -210,6 +210,6 @@ def _address(email: str) -> str:
 
 def _not_for_you() -> NotFoundError:
     return NotFoundError(
-        "There is no invitation for this account at this link. If it was sent to another address of yours, "
-        "sign out and open the link again."
+        "This link is not for this account. If the invitation was sent to another address of yours, sign "
+        "out and open the link again."
     )

@@ -19,7 +19,7 @@ async def list_members(
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Member]:
-    """Lists who belongs to the organization, with their role and their projects."""
+    """Lists the organization's members with their roles and projects."""
     rows = await repository.list_members(session, access.organization.id, paging)
     shown = await _shown(session, access.organization.id, rows)
     return page_of(shown, paging, lambda item: Position(item.joined_at, item.user_id))
@@ -32,7 +32,7 @@ async def change_member(
     access: Annotated[OrganizationAccess, Depends(organization_with(Permission.MEMBER_MANAGE))],
     session: TheSession,
 ) -> Member:
-    """Changes their role, or the projects that they are in. It takes effect with their next request."""
+    """Changes a member's role or projects. The change takes effect with their next request."""
     organization_id = access.organization.id
     changed = await service.change_member(session, access.actor, organization_id, user_id, body)
     return (await _shown(session, organization_id, [changed]))[0]
@@ -47,8 +47,8 @@ async def remove_member(
     keyring: TheKeyring,
     revoke_keys: Annotated[bool, Query(description="Also revoke the API keys that they made here.")] = True,
 ) -> MemberRemoved:
-    """Ends their rights at once and, unless you say otherwise, revokes the keys they made. Admins remove
-    anybody; everybody may remove themselves."""
+    """Ends a member's rights at once and, unless you say otherwise, revokes the keys they made. Admins can remove
+    anybody; everybody can remove themselves."""
     revoked = await service.remove_member(
         session, keyring, access.actor, access.organization, user_id, revoke_keys=revoke_keys
     )

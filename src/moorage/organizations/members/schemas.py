@@ -18,9 +18,9 @@ class MemberPatch(BaseModel):
 
     role: Literal["admin", "user"] | None = None
     project_ids: list[str] | None = Field(default=None, max_length=1000)
-    """All that they shall be in from now on."""
+    """All projects that they are in from now on."""
     revoke_keys: bool = True
-    """Also revoke the API keys that they made in projects which they are no longer in."""
+    """Whether to revoke the API keys that they made in projects that they are no longer in."""
 
 
 class MemberRemoved(BaseModel):

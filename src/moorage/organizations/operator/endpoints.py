@@ -46,7 +46,7 @@ async def list_all_organizations(
 async def list_people(
     organization: OrganizationOfAnybody, session: TheSession, paging: Paging
 ) -> Page[OrganizationMember]:
-    """Lists who belongs to an organization, and since when."""
+    """Lists an organization's members, and since when they belong to it."""
     shown = [
         OrganizationMember(
             user_id=row.user_id, email=email, role=Role(row.role).value, joined_at=row.joined_at
@@ -58,8 +58,8 @@ async def list_people(
 
 @router.post("/operator/users/{user_id}/sign-out", summary="Sign a person out everywhere", status_code=204)
 async def sign_out_everywhere(user_id: str, operator: TheOperator, session: TheSession) -> None:
-    """Ends all sessions of a person, in browsers and on command lines: for an account that somebody else got into.
-    API keys stay; whoever administers their organizations revokes those."""
+    """Ends all sessions of a person, in browsers and on command lines, for example after somebody else got into the
+    account. API keys stay; admins of the person's organizations can revoke them."""
     if await find_user(session, user_id) is None:
         raise NotFoundError("There is no such person.")
     await end_sessions(session, UserId(user_id))

@@ -123,15 +123,15 @@ def parse_manifest(body: bytes, content_type: str) -> Index | Manifest:
     media_type = own_type if isinstance(own_type, str) else content_type.partition(";")[0].strip().lower()
     if document.get("schemaVersion") == 1 or _SCHEMA_1_TYPE.fullmatch(media_type):
         raise UnusableImageError(
-            "is stored in the old format of 2015 (schema 1), which cannot be run any more. "
-            "Push it again with a current Docker"
+            "is stored in the old format of 2015 (schema 1), which can no longer be run. Push it again with "
+            "a current Docker"
         )
     # The body decides where it says what it is, so that a header cannot give the same bytes two meanings.
     if media_type in _INDEX_TYPES:
         return _index(document)
     if media_type in _MANIFEST_TYPES:
         return _manifest(document, media_type)
-    raise UnusableImageError("is not a container image but something else that the registry keeps")
+    raise UnusableImageError("is not a container image but another kind of artifact")
 
 
 def choose_entry(index: Index, architecture: str) -> IndexEntry | None:
@@ -148,8 +148,8 @@ def parse_config(body: bytes) -> ImageConfig:
     size_bytes = len(json.dumps(settings))
     if size_bytes > _MAX_SETTINGS_BYTES:
         raise UnusableImageError(
-            f"has {size_bytes >> 10} KiB of labels, environment and commands; {_MAX_SETTINGS_BYTES >> 10} KiB is the most. "
-            "Build it with less of them"
+            f"has {size_bytes >> 10} KiB of labels, environment and commands; {_MAX_SETTINGS_BYTES >> 10} "
+            "KiB is the most. Build it with fewer"
         )
     user = settings.get("User")
     return ImageConfig(
@@ -184,7 +184,7 @@ def _index(document: Mapping[str, Any]) -> Index:
 def _manifest(document: Mapping[str, Any], media_type: str) -> Manifest:
     config = _reference(document.get("config"), "the manifest's reference to its configuration")
     if config.get("mediaType") not in _CONFIG_TYPES:
-        raise UnusableImageError("is not a container image but something else that the registry keeps")
+        raise UnusableImageError("is not a container image but another kind of artifact")
     layers = document.get("layers")
     if not isinstance(layers, list) or len(layers) > _MAX_ENTRIES or "manifests" in document:
         raise ValueError("the manifest has no proper list of layers")
@@ -204,8 +204,7 @@ def _reference(value: Any, what: str) -> Mapping[str, Any]:
     descriptor = _spelled_well(_object(value, what))
     if descriptor.get("urls"):
         raise UnusableImageError(
-            "has parts that are to be fetched from somewhere else than its registry, which is not done. "
-            "Build it without foreign layers"
+            "has layers outside its registry, which Moorage does not fetch. Build it without foreign layers"
         )
     return descriptor
 

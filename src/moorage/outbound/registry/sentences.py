@@ -124,8 +124,8 @@ class Sentences:
 
     def foreign_realm(self, realm: Origin) -> ImageError:
         return ImageError(
-            f"{self._host} wants the password sent to {realm}, which does not belong to it, so it was not "
-            "sent. If the image is public, remove username and password.",
+            f"{self._host} wants the password sent to {realm}, which does not belong to it, so Moorage did "
+            "not send it. If the image is public, remove username and password.",
             code=REGISTRY_AUTH_FAILED,
         )
 
@@ -133,15 +133,15 @@ class Sentences:
         names = ", ".join(str(platform) for platform in platforms[:_MOST_PLATFORMS] if str(platform))
         there_is = f"only for {names}" if names else "for no processor that it names"
         return ImageError(
-            f"{self._image} is built {there_is}, but is to run on linux/{architecture}. "
-            f"Build it with --platform linux/{architecture} and push it again.",
+            f"{self._image} is built {there_is}, but must run on linux/{architecture}. Build it with "
+            f"--platform linux/{architecture} and push it again.",
             code=IMAGE_ARCHITECTURE_MISMATCH,
         )
 
     def odd_status(self, origin: Origin, status: int) -> ImageError:
         advice = "Try again later"
         if status == 429:
-            advice = "It limits how often it may be asked; wait some minutes"
+            advice = "It limits how often Moorage may ask; wait some minutes"
             advice += ", or give username and password" if self._username is None else ""
         kind = PassingImageError if status in (408, 429) or status >= 500 else ImageError
         return kind(
@@ -151,8 +151,8 @@ class Sentences:
 
     def misbehaves(self, what: str) -> ImageError:
         return ImageError(
-            f"{self._host} answered with {what} when asked for {self._image}. "
-            "Check that it is a container registry, or tell whoever runs it.",
+            f"{self._host} answered with {what} when asked for {self._image}. Check that it is a container "
+            "registry, or tell its operator.",
             code=REGISTRY_UNREACHABLE,
         )
 

@@ -21,7 +21,7 @@ async def list_capsules(
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[Capsule]:
-    """Lists what Moorage kept of replicas that ended badly, newest first. Those of a deleted container stay
+    """Lists what Moorage recorded about replicas that ended badly, newest first. Records of a deleted container stay
     as long as its logs."""
     project_id = await repository.project_of(session, container_id)
     access = None

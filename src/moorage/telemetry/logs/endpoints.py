@@ -50,8 +50,8 @@ def _add_routes(path: str, whose: str, readable: Callable[..., Awaitable[LogAcce
         limit: Annotated[int, Query(ge=1, le=MAX_LINES)] = DEFAULT_LINES,
         cursor: Annotated[str | None, Query(max_length=500)] = None,
     ) -> Page[LogLine]:
-        """Lists lines that containers wrote, newest first; fewer than `limit` where lines are long. `from` is inclusive,
-        `to` exclusive; `text` is found anywhere in a line, whatever its case, and a line with `exclude` is left out."""
+        """Lists lines that containers wrote, newest first; fewer than `limit` if lines are long. `from` is inclusive,
+        `to` exclusive. `text` matches anywhere in a line, in any case; lines with `exclude` are left out."""
         before: LinePosition | None = None
         if cursor is not None:
             before = from_page_position(decode_cursor(cursor))
@@ -68,8 +68,7 @@ def _add_routes(path: str, whose: str, readable: Callable[..., Awaitable[LogAcce
         access: LogAccess = Depends(readable),
         steps: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> LogHistogram:
-        """Returns how many lines each stream has, in at most `steps` steps of equal, round length; by default of the last
-        hour."""
+        """Counts the lines of each stream in at most `steps` steps of equal, round length. Default: the last hour."""
         to_time = wanted.to_time or clock.now()
         from_time = wanted.from_time or to_time - DEFAULT_RANGE
         cut = steps_for(from_time, to_time, steps)
@@ -124,11 +123,9 @@ def _add_routes(path: str, whose: str, readable: Callable[..., Awaitable[LogAcce
         tail: Annotated[int, Query(ge=0, le=MAX_LINES)] = 0,
         last_event_id: Annotated[str | None, Header(max_length=MAX_TAIL_CURSOR_CHARACTERS)] = None,
     ) -> StreamingResponse:
-        """Sends each line as a server-sent event when it arrives; the newest `tail` lines come first, fewer where they
-        are long.
-
-        The stream ends after five minutes at the latest. Connect again with the last event's id in `Last-Event-ID`, as
-        browsers do by themselves, and nothing is missed or repeated.
+        """Sends each line as a server-sent event when it arrives. The newest `tail` lines come first; fewer if lines
+        are long. The stream ends after five minutes at the latest. To miss and repeat nothing, connect again with the
+        last event's id in `Last-Event-ID`, as browsers do by themselves.
         """
         streams.assert_room(StreamKind.LOGS, access.found.reader_id, settings.streams_per_person)
         lines = Tail(database, access.found, wanted)

@@ -27,13 +27,11 @@ async def get_metrics(
     to_time: Annotated[_Time, Query(alias="to")] = None,
     step: Annotated[int, Query(ge=1, le=86_400)] = 1,
 ) -> Metrics:
-    """Returns replicas, requests, response times, requests in flight and queued, and for each replica
-    processor, memory and GPUs; by default of the last 15 minutes. A step that is not known yet is null.
-
-    The step is the shortest round one that is no finer than asked for, cuts the range into at most 500 pieces
-    and is still kept: seconds for 15 minutes, 10 s for a day, minutes for 30 days. Response times are counted
-    in steps of 10 s, and a shorter step has those of the 10 s that it lies in; statuses come in steps of 10 s
-    and longer only.
+    """Returns replicas, requests, response times, requests in flight and queued, and the processor, memory and GPU
+    use of each replica. Default: the last 15 minutes. A step that is not known yet is null. The step is the shortest
+    round one that is no finer than you ask for, cuts the range into at most 500 pieces and is still kept: seconds for
+    15 minutes, 10 s for a day, minutes for 30 days. Response times are counted in steps of 10 s; a shorter step has
+    those of its 10 s. Statuses come only in steps of 10 s and longer.
     """
     now = clock.now()
     try:

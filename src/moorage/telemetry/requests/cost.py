@@ -57,7 +57,7 @@ def span_of(now: datetime, first: datetime | None, end: datetime | None, kept_da
     if end <= oldest or (first is not None and first >= end):
         fields = (FieldError("from", "must be before `to`"),)
         raise InvalidInputError(
-            f"There is nothing between `from` and `to`. Requests are counted for {kept_days} days.",
+            f"There is nothing between `from` and `to`. Moorage keeps request counts for {kept_days} days.",
             fields=fields,
         )
     return Span(max(first or end - DEFAULT, oldest).astimezone(UTC), end.astimezone(UTC))

@@ -28,16 +28,16 @@ _Time = Annotated[AwareDatetime | None, Query()]
 async def get_request(
     request_id: str, actor: TheActor, session: TheSession, settings: TheSettings
 ) -> Request:
-    """Finds a request to an endpoint by the id that its answer had in `X-Request-ID`, and explains where its
-    time went. Whoever may see its container may see it."""
+    """Finds a request to an endpoint by the id in its answer's `X-Request-ID`, and explains where its time went.
+    Everybody who may see its container may see it."""
     found = await find_record(session, request_id)
     access = None
     if found is not None:
         access = await access_project(session, actor, found[0].project_id, Permission.CONTAINER_VIEW)
     if found is None or access is None:
         raise NotFoundError(
-            "There is no record of this request. One appears a few seconds after the request has ended; of a busy "
-            "container all failed requests are kept, but not all others."
+            "There is no record of this request. A record appears a few seconds after the request ends. For "
+            "a busy container, all failed requests are kept, but not all others."
         )
     record, gateway_id = found
     now = await database_now(session)
@@ -65,10 +65,8 @@ async def list_container_requests(
     wanted: Annotated[RequestFilter, Depends(_wanted)],
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[RequestSummary]:
-    """Lists requests that have a record, newest first: all that failed, and of a busy container some of the
-    others.
-
-    `from` is inclusive, `to` exclusive. `at` finds those that were under way at a moment, or had ended in the
+    """Lists requests that have a record, newest first: all that failed and, for a busy container, some of the others.
+    `from` is inclusive, `to` exclusive. `at` finds requests that were under way at a moment or had ended in the
     second before.
     """
     await session.commit()  # gives the connection back
@@ -86,11 +84,10 @@ async def get_cost(
     from_time: Annotated[_Time, Query(alias="from")] = None,
     to_time: Annotated[_Time, Query(alias="to")] = None,
 ) -> Cost:
-    """Returns what the hours that began in a time cost, and which API keys' requests they went into. Default: the last 24 hours;
-    requests are counted for as long as logs are kept, so nothing before that is told.
-
-    Hours are what is paid for. The price of each is divided by all requests that ended in it, whichever replica answered and
-    however long they took; a key's cost is its requests' share. Hours in which no request ended are `idle`.
+    """Returns what the hours that began in a time range cost, divided by API key. Default: the last 24 hours.
+    Requests are counted for as long as logs are kept; earlier hours are not covered. The price of each hour is
+    divided by all requests that ended in it, whichever replica answered and however long they took. A key's cost is
+    its requests' share. Hours in which no request ended are `idle`.
     """
     now = await database_now(session)
     await session.commit()  # gives the connection back

@@ -45,8 +45,12 @@ def phases(record: RequestRecord, held: Held, wake: Wake | None) -> list[Phase]:
     if wake is not None:
         marks = [
             ("queued", wake.woken_at, place),
-            ("woken.placed", wake.requested_at, "A machine was found, and the hour paid for."),
-            ("woken.started", wake.started_at, "The image was there or was fetched, and its process began."),
+            ("woken.placed", wake.requested_at, "A machine was found, and the hour was paid."),
+            (
+                "woken.started",
+                wake.started_at,
+                "The image was there or was fetched, and its process started.",
+            ),
             ("woken.loaded", wake.ready_at, "Its server came up and answered its health check."),
         ]
     found, at_ms = [], 0
@@ -56,7 +60,7 @@ def phases(record: RequestRecord, held: Held, wake: Wake | None) -> list[Phase]:
         until_ms = min(max(round((moment - held.arrived_at) / _MS), at_ms), held.held_ms)
         found.append(Phase(name, until_ms - at_ms, what))
         at_ms = until_ms
-    sent_on = "This gateway sent it on." if held.code is None else f"It was not sent on: {held.code}."
+    sent_on = "This gateway forwarded it." if held.code is None else f"It was not forwarded: {held.code}."
     found.append(
         Phase("woken.routed" if found else "queued", held.held_ms - at_ms, sent_on if found else place)
     )

@@ -42,7 +42,7 @@ async def go_back_when_abandoned(installation: Installation, manager: ServiceMan
         try:
             await _look(installation, manager, say)
         except Exception as exc:  # noqa: BLE001 - said, and tried again: the roles would end with the keeper
-            say(f"Going back from an upgrade failed, and is tried again: {exc}")
+            say(f"Going back from an upgrade failed. Trying again: {exc}")
         await system_clock.sleep(_LOOK_EVERY_S)
 
 
@@ -51,9 +51,7 @@ async def _look(installation: Installation, manager: ServiceManager, say: Say) -
         if entry is not None:
             restore_link(installation, entry)
             if Path(sys.prefix) == entry.before:
-                say(
-                    f"The upgrade to {entry.after.name} has ended in the middle; going back to {entry.before.name}."
-                )
+                say(f"The upgrade to {entry.after.name} was interrupted. Going back to {entry.before.name}.")
                 gate = Gate(installation, manager, _WITHIN_S)
                 for trouble in await go_back(installation, entry, gate, say):
                     say(trouble)

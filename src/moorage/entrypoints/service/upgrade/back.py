@@ -55,7 +55,7 @@ async def _renew(role: str, unit: str, entry: Entry, gate: Gate, say: Say) -> No
     pid = await asyncio.to_thread(gate.manager.main_pid, unit)
     if pid and environment_of(pid) == entry.before:
         return
-    say(f"Restart {unit} on the version before.")
+    say(f"Restart {unit} on the previous version.")
     since_s = system_clock.now().timestamp()
     restart = gate.manager.reload if role == "keep" else gate.manager.restart
     await asyncio.to_thread(restart, unit)

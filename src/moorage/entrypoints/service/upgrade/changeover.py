@@ -120,7 +120,7 @@ class Changeover:
             file = folder / f"before-upgrade-{system_clock.now():%Y%m%dT%H%M%SZ}.dump"
             await backup(self.settings, file)
             remove_old_dumps(folder)
-        self.say(f"It is in {file}.")
+        self.say(f"Wrote it to {file}.")
 
     async def _migrate(self) -> None:
         """By the new version, which brings its migrations; all of them are one transaction."""
@@ -159,14 +159,14 @@ class Changeover:
         return await go_back(self.installation, entry, gate, self.say)
 
     def _what_failed(self, exc: BaseException, entry: Entry, troubles: Sequence[str]) -> str:
-        words = [f"{self.before.name} runs again, as before: {_words(exc)}"]
+        words = [f"{self.before.name} runs again. The upgrade failed: {_words(exc)}"]
         if troubles:
             words = [
-                f"{self.before.name} is back, and not all of it serves: {' '.join(troubles)} Before that: {_words(exc)}"
+                f"{self.before.name} is back, but not all of it serves: {' '.join(troubles)} The upgrade failed: {_words(exc)}"
             ]
         if entry.stage is Stage.SWITCHING:
-            words.append("The tables stay extended, which the version before does not mind.")
-        return " ".join([*words, "No rows were lost. The roles' logs: journalctl -u 'moorage*'."])
+            words.append("The tables stay extended. The previous version works with them.")
+        return " ".join([*words, "No rows were lost. See the roles' logs: journalctl -u 'moorage*'."])
 
 
 async def _to_its_end(work: Callable[..., None], *arguments: object) -> None:

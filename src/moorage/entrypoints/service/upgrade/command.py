@@ -44,12 +44,12 @@ async def run_upgrade(
 ) -> None:
     """`wanted`: a version that is here, or a file; else the newest that is here."""
     if manager is None and not runs_systemd():
-        raise SetupError("systemd does not run here, and with it no service that could be upgraded.")
+        raise SetupError("systemd does not run here, so there is no service to upgrade.")
     if os.geteuid() != 0:
-        raise SetupError("An upgrade takes root. Run it with sudo.")
+        raise SetupError("An upgrade needs root. Run it with sudo.")
     manager, say = manager or Systemd(), _whoever_listens(say)
     if not installation.current.is_symlink():
-        raise SetupError("There is no service of Moorage here. `moor install` makes it.")
+        raise SetupError("Moorage is not a service here. Run `moor install` first.")
     with as_a_service_has_them(installation.config, installation.home), Journal(installation).held():
         settings = load_settings()
         await _finish_the_last_one(installation, manager, within_s, say)
@@ -60,7 +60,7 @@ async def run_upgrade(
         for step in steps:
             say(f"  - {step.says}")
         say(
-            f"Endpoints answer throughout. If a part does not serve within {within_s:.0f} s, all goes back to {facts.running} by itself."
+            f"Endpoints keep answering. If a part does not serve within {within_s:.0f} s, everything goes back to {facts.running} by itself."
         )
         confirm("Do this?")
         before = installation.current.readlink()
@@ -77,7 +77,7 @@ async def _finish_the_last_one(
     entry = Journal(installation).read()
     if entry is None:
         return
-    say(f"An upgrade to {entry.after.name} was interrupted; going back to {entry.before.name} first.")
+    say(f"An upgrade to {entry.after.name} was interrupted. Going back to {entry.before.name} first.")
     troubles = await go_back(installation, entry, Gate(installation, manager, within_s), say)
     if troubles:
         raise SetupError(" ".join(troubles))
@@ -87,7 +87,10 @@ def _target(wanted: str | None, installation: Installation) -> tuple[Release | N
     here = _versions_here(installation)
     if wanted is None:
         if not here:
-            raise SetupError(f"There is no version in {installation.versions}. Name a file of one.")
+            raise SetupError(
+                f"There is no version in {installation.versions}. Name the file of a wheel, a Debian "
+                "package or a bundle."
+            )
         newest = max(here)
         return None, newest, here[newest]
     with contextlib.suppress(InvalidVersion):

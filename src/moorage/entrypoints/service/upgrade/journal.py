@@ -69,7 +69,7 @@ class Journal:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as exc:
-                raise UnderWayError("Another `moor upgrade` is under way. Wait for its end.") from exc
+                raise UnderWayError("Another `moor upgrade` is under way. Wait until it ends.") from exc
             # What it starts may outlive it: a migration, an installer. They hold it too.
             os.set_inheritable(lock.fileno(), True)
             yield

@@ -99,8 +99,8 @@ def refuse(facts: Facts) -> None:
     """Raises `SetupError` where it must not begin."""
     if not facts.has_service:
         raise SetupError(
-            "There is no service of Moorage here, or not all of it runs. `moor install` makes or repairs it; a Moorage that `moor up` "
-            "runs is upgraded by ending it and starting the new version."
+            "Moorage is not a service here, or part of the service does not run. `moor install` creates or "
+            "repairs it. To upgrade a Moorage that `moor up` runs, stop it and start the new version."
         )
     if facts.runs_from != facts.current:
         raise SetupError(
@@ -110,15 +110,16 @@ def refuse(facts: Facts) -> None:
         raise SetupError(f"Moorage is at {facts.running} already.")
     if facts.target < facts.running and not facts.older_is_meant:
         raise SetupError(
-            f"{facts.target} is older than {facts.running}, which runs. Say --older if that is what you want."
+            f"{facts.target} is older than {facts.running}, which runs. Add --older if you want that."
         )
     if facts.lacks is not None:
         raise SetupError(f"{facts.target} does not fit this machine: {facts.lacks}")
     for room in facts.rooms:
         if room.free_bytes < room.needed_bytes + _SPARE_BYTES:
             raise SetupError(
-                f"{room.path} has {_mib(room.free_bytes)} free, and an upgrade may need {_mib(room.needed_bytes + _SPARE_BYTES)}. Make "
-                "room and run this again. Nothing was changed."
+                f"{room.path} has {_mib(room.free_bytes)} free, but an upgrade may need "
+                f"{_mib(room.needed_bytes + _SPARE_BYTES)}. Make room and run this again. Nothing was "
+                "changed."
             )
 
 
@@ -132,12 +133,12 @@ def upgrade(facts: Facts) -> list[Step]:
     put = [] if facts.is_there else [PutThere(f"Put {facts.target} into {facts.target_folder}.")]
     return [
         *put,
-        TakeUnits(f"Let systemd read the units of {facts.target}, for later starts."),
+        TakeUnits(f"Let systemd read the units of {facts.target} for later starts."),
         BackUp(backup),
-        Migrate("Extend the database's tables, while everything runs."),
-        Switch(f"Let the service lead to {facts.target}."),
+        Migrate("Extend the database's tables while everything runs."),
+        Switch(f"Switch the service to {facts.target}."),
         *(Renew(f"Restart {unit}, and wait until it serves.", role, unit) for role, unit in ROLES),
-        CheckHealth("See that nothing fails that did not fail before."),
+        CheckHealth("Check that nothing fails that did not fail before."),
         *(RemoveVersion(f"Remove {folder}.", folder) for folder in facts.old_folders),
     ]
 

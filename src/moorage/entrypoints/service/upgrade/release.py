@@ -56,20 +56,20 @@ class Release:
     def lacks(self) -> str | None:
         """What of this machine does not fit."""
         if self.kind is Kind.DEB and shutil.which("apt-get") is None:
-            return "a Debian package takes Debian's or Ubuntu's apt-get. Use the wheel."
+            return "a Debian package needs Debian's or Ubuntu's apt-get. Use the wheel."
         if self.kind is Kind.DEB:
             ours = _system_python()
             # A package is run by the distribution's Python, whatever runs this.
             return (
                 None
                 if ours in SpecifierSet(self.python)
-                else f"it is for Python {self.python}, /usr/bin/python3 is {ours}."
+                else f"it is for Python {self.python}, but /usr/bin/python3 is {ours}."
             )
         ours = Version(".".join(map(str, sys.version_info[:3])))
         return (
             None
             if ours in SpecifierSet(self.python)
-            else f"it needs Python {self.python}, and this is {ours}."
+            else f"it needs Python {self.python}, but this is {ours}."
         )
 
     def put_into(self, folder: Path) -> None:
@@ -101,7 +101,7 @@ class Release:
                     wheel = room / self._wheel_name
                     _make_environment(folder, wheel, ("--no-index", "--find-links", str(room)))
         if not (folder / "bin/moor").is_file():
-            raise SetupError(f"{self.file} was installed, and there is no {folder}/bin/moor.")
+            raise SetupError(f"{self.file} was installed, but there is no {folder}/bin/moor.")
         # Else a machine that loses its power would find a folder that looks whole.
         os.sync()
         write_whole(folder / _FROM, self._digest(), 0o644)
@@ -156,7 +156,7 @@ def _wheel(file: Path, wheel: IO[bytes], kind: Kind) -> Release:
     with zipfile.ZipFile(wheel) as opened:
         names = [name for name in opened.namelist() if name.endswith(".dist-info/METADATA")]
         if len(names) != 1:
-            raise SetupError(f"{file} is no wheel.")
+            raise SetupError(f"{file} is not a wheel.")
         told = email.parser.HeaderParser().parsestr(opened.read(names[0]).decode())
         if told["Name"] != "moorage" or _LOCK not in opened.namelist():
             raise SetupError(
@@ -170,7 +170,7 @@ def _bundle(file: Path) -> Release:
         members = _members(archive)
         ours = [member for name, member in members.items() if _is_ours(name)]
         if len(ours) != 1 or "python" not in members:
-            raise SetupError(f"{file} is an archive, and not a bundle of Moorage.")
+            raise SetupError(f"{file} is an archive, but not a bundle of Moorage.")
         found = _wheel(file, _content(archive, ours[0]), Kind.BUNDLE)
         python = _content(archive, members["python"]).read(16).decode().strip()
         return Release(file, Kind.BUNDLE, found.version, f"=={python}.*")

@@ -41,7 +41,7 @@ async def stored_logs(
     settings: TheSettings,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> StoredLogs:
-    """Returns how much of containers' output is stored; never the output itself."""
+    """Returns how much container output is stored, but never the output itself."""
     largest = await list_largest(session, limit)
     return StoredLogs(
         stored_bytes=(await sizes_bytes(session))["log_lines"],

@@ -33,10 +33,10 @@ async def file_of(
         if not page.more:
             return
         if sent >= MAX_LINES:
-            yield f"[cut after {sent} lines; go on with from={last.time.isoformat()}]\n"
+            yield f"[cut after {sent} lines; continue with from={last.time.isoformat()}]\n"
             return
         if not await may_read():
-            yield "[cut: you cannot see these logs any longer]\n"
+            yield "[cut: you can no longer see these logs]\n"
             return
         try:
             async with database.transaction() as session:
