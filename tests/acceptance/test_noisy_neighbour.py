@@ -108,7 +108,7 @@ async def test_a_disk_is_not_filled_at_a_neighbours_cost(stack: Stack) -> None:
             loaded.append(await p99_of_a_window(chat, key))
             ended = await asyncio.to_thread(hog.until_state, "FAILED")
             assert ended["reason"] == "disk_full"
-            assert re.search(r"wrote \S+ GiB to its disk, which has 0\.25 GiB", ended["message"])
+            assert re.search(r"wrote \S+ GiB to its disk of 0\.25 GiB", ended["message"])
     print(ended["message"])
     assert chat.read()["state"] == "RUNNING"
     hog.delete()

@@ -42,7 +42,7 @@ async def test_a_role_makes_no_key(role: object, database_dsn: str, tmp_path: Pa
 
 async def test_the_operators_key_is_read_and_never_written(database_dsn: str, tmp_path: Path) -> None:
     settings = mounted(tmp_path, database_dsn)
-    with pytest.raises(SettingsError, match=r"operator's key cannot be read from .*MOORAGE_OPERATOR_KEY"):
+    with pytest.raises(SettingsError, match=r"Cannot read the operator's key from .*MOORAGE_OPERATOR_KEY"):
         operator_key_of(settings)
     (tmp_path / "operator-key").write_text("moor_op_short\n")
     with pytest.raises(SettingsError, match=r"operator-key is not an operator's key"):
@@ -109,7 +109,7 @@ async def test_a_copy_with_other_keys_is_not_ready_and_does_not_start(api: Api, 
     settings = Settings(home=short_folder, database_dsn=SecretStr(api.database.dsn))
     for role in (api_role, controller_role):
         with pytest.raises(
-            SetupError, match=r"are not those that this installation's secrets are sealed.*--accept-keys"
+            SetupError, match=r"are not the ones that seal this installation's secrets.*--accept-keys"
         ):
             async with asyncio.timeout(20):
                 await role.serve(settings)

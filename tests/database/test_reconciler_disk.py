@@ -42,7 +42,7 @@ async def test_before_it_was_ready(world: World) -> None:
         await eventually(nothing_left, "its replica is gone")
     row = await world.container(container_id)
     assert row.reason == "disk_full"
-    assert "wrote 11 GiB to its disk, which has 10 GiB" in (row.message or "")
+    assert "wrote 11 GiB to its disk of 10 GiB" in (row.message or "")
 
 
 @pytest.mark.long

@@ -94,7 +94,7 @@ def a_disk_has_a_limit(fleet: Fleet) -> str:
     reason = until(lambda: hog.read()["reason"], "it says why")
     assert reason == "disk_full", ended
     message = str(hog.read()["message"])
-    assert re.search(r"wrote \S+ GiB to its disk, which has 0\.25 GiB", message), message
+    assert re.search(r"wrote \S+ GiB to its disk of 0\.25 GiB", message), message
     hog.delete()
     return f"{message}  (on {row['node']})"
 

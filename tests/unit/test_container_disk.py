@@ -58,7 +58,7 @@ def test_whoever_wrote_more_than_it_has_goes() -> None:
     found = evictions(uses, (), ROOMY)
     assert found.keys() == {"over"}
     assert found["over"].reason is Reason.DISK_FULL
-    assert "wrote 1.25 GiB to its disk, which has 1 GiB" in found["over"].message
+    assert "wrote 1.25 GiB to its disk of 1 GiB" in found["over"].message
 
 
 def test_before_the_machine_is_full_whoever_wrote_most_goes() -> None:

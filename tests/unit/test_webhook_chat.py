@@ -28,7 +28,7 @@ ITSELF = Names("production", "whisper")
             "container.stop",
             {"details": {}},
             SOMEBODY,
-            "production / whisper: A container is to stop. By ada@\u200bexample.com.",
+            "production / whisper: A container was asked to stop. By ada@\u200bexample.com.",
         ),
         ("container.state", {"details": {"from": None, "to": "PENDING"}}, ITSELF, None),
         ("member.remove", {"target": "usr_1"}, Names(actor="x"), "A member was removed. By x."),
