@@ -138,7 +138,7 @@ async def test_what_stays_and_who_hears_of_it(api: Api, home: Home) -> None:
     assert [one["target"] for one in audit if one["action"] == "project.remove"] == [home.project_id]
     mails = {one["to"]: one for one in await api.mails() if "was deleted" in one["subject"]}
     assert set(mails) == {"ada@example.com", "bea@example.com"}
-    assert "$20.00 was left" in mails["ada@example.com"]["text"]
+    assert "$20.00 of credit was left" in mails["ada@example.com"]["text"]
     assert "$20.00" not in mails["bea@example.com"]["text"]
     # Who was in it is somebody of the past, for whom their former organization's machines earn nothing.
     past = await api.rows("SELECT user_id FROM past_memberships ORDER BY user_id")

@@ -196,7 +196,8 @@ async def test_status(api: Api) -> None:
     for status, key_id in dead.items():
         shown = (await api.get(home.admin, f"/api-keys/{key_id}")).json()
         assert shown["status"] == status
-        assert f"{status} at 2020-01-01 00:00 UTC" in shown["message"]
+        assert status in shown["message"]
+        assert "at 2020-01-01 00:00 UTC" in shown["message"]
         assert_problem(await api.post(home.admin, f"/api-keys/{key_id}/rotate"), 409, "key_not_active")
     assert_problem(await patch(api, home.admin, dead["revoked"], disabled=False), 409, "key_revoked")
     revived = await patch(api, home.admin, dead["expired"], expires_at=None)

@@ -33,7 +33,7 @@ async def test_on_tables_of_another_version_that_do_not_serve_this_one_nothing_i
     await api.execute(f"COMMENT ON TABLE alembic_version IS '{version}'")
     assert (await api.ask(ANONYMOUS, "GET", "/readyz")).status_code == 503
     settings = Settings(home=short_folder, database_dsn=api.database.dsn)
-    with pytest.raises(SetupError, match=f"of version {version}.*needs {EXPECTED_VERSION}.*moor migrate"):
+    with pytest.raises(SetupError, match=f"have version {version}.*{EXPECTED_VERSION}.*moor migrate"):
         async with asyncio.timeout(20):
             await api_role.serve(settings)
 

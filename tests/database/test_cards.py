@@ -454,7 +454,7 @@ async def test_a_refund_that_fails_later_is_given_back(api: Api, stripe: Stripe,
     entries = (await api.get(home.admin, f"/organizations/{home.organization_id}/billing/entries")).json()[
         "items"
     ]
-    assert any("failed" in one["description"] for one in entries)
+    assert any("Failed refund" in one["description"] for one in entries)
 
 
 async def test_the_provider_is_spoken_to_over_one_connection(api: Api, stripe: Stripe) -> None:

@@ -127,7 +127,8 @@ async def test_the_hourly_check_complains_until_it_is_mended(database: Database,
     await clock.advance(3600)
     for _ in range(2):
         with pytest.raises(
-            MoorageError, match=r"org_a that a balance is the sum of its entries \(1 microusd\)"
+            MoorageError,
+            match=r"org_a it is not true that a balance is the sum of its entries \(1 microusd\)",
         ):
             await check.due(1)
     async with database.transaction() as session:

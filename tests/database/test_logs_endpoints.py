@@ -258,7 +258,7 @@ async def test_download(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "MAX_LINES", 200)
     cut = (await site.client.get(f"{site.path}/download")).text.splitlines()
     assert len(cut) == 201
-    assert cut[-1] == "[cut after 200 lines; go on with from=2026-05-01T00:03:19+00:00]"
+    assert cut[-1] == "[cut after 200 lines; continue with from=2026-05-01T00:03:19+00:00]"
 
 
 async def test_a_search_over_http_that_takes_too_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

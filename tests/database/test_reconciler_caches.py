@@ -236,7 +236,7 @@ async def test_after_it_was_trimmed_with_nobody_there_one_fills_it_again(world: 
             await look(alive)
         assert (await kinds(world), (await caches(world))[0].warm_version) == (["cache.trim"], 0)
         assert await query(world, "SELECT message FROM activities WHERE kind = 'cache.trim'") == [
-            ("Its cache on simulated was full. Removed 5 GiB of it, which was unused for longest.",)
+            ("Its cache on simulated was full. Removed the 5 GiB that had been unused the longest.",)
         ]
         world.machine.health_status = 503
         await world.ask(service.start_container, container_id)

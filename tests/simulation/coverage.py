@@ -91,6 +91,7 @@ UNUSED: dict[str, str] = {
     "PUT /organizations/{organization_id}/billing/limits/{project_id}": "as the limit of an organization, `limit spending`",
     "DELETE /organizations/{organization_id}/billing/auto-top-up": "removing the card ends it too, `remove the card`",
     "PATCH /organizations/{organization_id}/billing/details": "a name on a document",
+    "PUT /organizations/{organization_id}/notifications/read": "nothing depends on what somebody has read; tests/database/test_api_notifications.py",
     "DELETE /organizations/{organization_id}": "who lives in one here needs it; tests/database/test_api_deletion.py",
     "POST /operator/bank-transfers/{transfer_id}/confirm": "nobody pays by bank transfer here; the ledger's state machine does",
     "POST /operator/bank-transfers/{transfer_id}/expire": "nobody pays by bank transfer here; the ledger's state machine does",

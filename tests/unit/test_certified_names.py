@@ -68,15 +68,15 @@ def test_what_cannot_be_certified_is_said(more: dict[str, str], because: str) ->
         {"public_url": f"https://{'.'.join('abcdefghijklm')}.example.com"},
     ],
 )
-def test_every_name_that_the_settings_take_can_be_led_to(tmp_path: Path, more: dict[str, str]) -> None:
-    assert create_dataplane(settings(tmp_path, **more)).config.acme is not None
+def test_every_name_that_the_settings_take_can_be_led_to(short_folder: Path, more: dict[str, str]) -> None:
+    assert create_dataplane(settings(short_folder, **more)).config.acme is not None
 
 
-def test_somebody_else_at_port_80_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_somebody_else_at_port_80_is_said_before_anything_starts(short_folder: Path) -> None:
     addresses = {name: f"127.0.0.1:{free_port()}" for name in ("api_listen", "gateway_listen")}
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         taken = f"127.0.0.1:{somebody.getsockname()[1]}"
-        found = settings(tmp_path, **BOTH, **addresses, acme_listen=taken)
+        found = settings(short_folder, **BOTH, **addresses, acme_listen=taken)
         found.run_dir.mkdir()
         with pytest.raises(SetupError, match="MOORAGE_ACME_LISTEN"):
             _check_ports(found)

@@ -427,7 +427,7 @@ async def test_the_keeper_goes_on_when_it_cannot_go_back(installation: Installat
         await asyncio.sleep(0.01)
         assert not keeping.done(), keeping
     keeping.cancel()
-    assert "tried again" in said[0]
+    assert "Trying again" in said[0]
 
 
 def test_settings_are_the_services_wherever_an_upgrade_is_typed(
