@@ -140,7 +140,7 @@ def running(home: Path, handover: str) -> Iterator[Stack]:
     def ready_or_dead() -> bool:
         if process.poll() is not None:
             raise RuntimeError("moor up ended:\n" + "\n".join(stack.said[-30:]))
-        return any("users' containers keep running" in line for line in stack.said)
+        return any("Users' containers keep running" in line for line in stack.said)
 
     try:
         until(ready_or_dead, "Moorage is ready", 150)
