@@ -6,7 +6,7 @@ to another row or column it does not decrypt. Layout, all lengths fixed but the 
     version 1 | key id 4 | wrap nonce 12 | wrapped data key 48 | nonce 12 | ciphertext + tag
 
 The master keys are lines of `<key id hex> <key hex>` in a file of mode 0600; the first one encrypts,
-all of them decrypt, so a key is rotated by adding a line on top and encrypting the rows again.
+all of them decrypt. A new key is a line on top; the old one stays below, because nothing seals existing rows again.
 """
 
 import hashlib
