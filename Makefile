@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-steady check console handbook image chart unit bench lock
+.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-neighbours prove-restore prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -156,6 +156,16 @@ prove-models:
 prove-stories:
 	@scripts/setup dev
 	.venv/bin/pytest -n 2 -m "proof or long" tests/database/test_earnings_stories.py tests/database/test_machines_at_random.py
+
+# About 4 minutes, on a machine that does nothing else: what containers that take all they can get cost their neighbour.
+prove-neighbours: console
+	@scripts/setup dev
+	.venv/bin/pytest -s -m "proof or long" tests/acceptance/test_noisy_neighbour.py
+
+# About 4 minutes: a dump restored on an empty machine, and replicas removed by hand, with the time until all serve again.
+prove-restore: console
+	@scripts/setup dev
+	.venv/bin/pytest -s -m proof tests/acceptance/test_vanished.py
 
 TIMES ?= 50
 

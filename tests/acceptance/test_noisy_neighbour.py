@@ -51,8 +51,7 @@ LONG = {"path": "/health", "timeout_s": 3600}
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.long
-@pytest.mark.quiet
+@pytest.mark.proof
 async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
     quiet, loud = stack.sign_up("quiet@example.com"), stack.sign_up("loud@example.com")
     chat = quiet.deploy("neighbour", resources={"mode": "general", "instance_type": "cpu-medium"})

@@ -21,8 +21,7 @@ THREE = {
 }
 
 
-@pytest.mark.long
-@pytest.mark.quiet
+@pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_a_restore_on_an_empty_machine_and_replicas_removed_by_hand(short_folder: Path) -> None:
     dump, image = short_folder / "moorage.dump", short_folder / "chat.tar"
