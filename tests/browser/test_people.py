@@ -215,25 +215,25 @@ def test_whoever_belongs_to_no_organization_is_told_so_and_goes_on(browser: Brow
         page.set_viewport_size({"width": 1280, "height": 800})
         create = page.get_by_role("button", name="Create organization")
         expect(create).to_be_disabled()
-        page.get_by_label("Name of the organization").fill("Lighthouse")
+        page.get_by_label("Name of the organization").fill("Fairway")
         create.click()
 
         expect(page.get_by_role("heading", name="Welcome to Moorage")).to_be_visible()
         expect(page.get_by_text("There is no credit yet")).to_be_visible()
         page.get_by_role("link", name="Top up").click()
         expect(page.get_by_role("heading", name="Billing", exact=True)).to_be_visible()
-        expect(page.get_by_text("Lighthouse. Once there is credit")).to_be_visible()
+        expect(page.get_by_text("Fairway. Once there is credit")).to_be_visible()
         page.get_by_role("button", name="Get details for $100.00").click()
         expect(page.get_by_role("region", name="On their way").get_by_text("Reference")).to_be_visible()
         assert in_both_themes(page, "the first top-up") == []
 
-        (row,) = world.do(world.api.rows("SELECT id FROM organizations WHERE name = 'Lighthouse'"))
+        (row,) = world.do(world.api.rows("SELECT id FROM organizations WHERE name = 'Fairway'"))
         given = {"organization_id": row[0], "amount_microusd": 5_000_000, "reason": "To begin with"}
         assert world.do(world.api.post(world.api.operator, "/operator/credits", given)).status_code == 201
         page.get_by_role("link", name="Moorage, containers").click()
         page.get_by_label("Name of the project").fill("production")
         page.get_by_role("button", name="Create project").click()
-        expect(page.get_by_role("button", name="Organization: Lighthouse")).to_be_visible()
+        expect(page.get_by_role("button", name="Organization: Fairway")).to_be_visible()
 
 
 def test_whoever_belongs_to_no_organization_can_sign_out(browser: Browser, world: World) -> None:
