@@ -106,7 +106,9 @@ async def test_it_waits_for_the_database_and_not_for_ever(empty_dsn: str, tmp_pa
     async with postgres_front(Path(one.hosts[0][0]), None, port=port):
         await asyncio.wait_for(waiting, 60)
     wrong = Dsn(one.user, "wrong", one.database, one.hosts, {}).text()
-    with pytest.raises(SetupError, match="The database refused the connection: password authentication failed"):
+    with pytest.raises(
+        SetupError, match="The database refused the connection: password authentication failed"
+    ):
         await bootstrap_installation(
             settings_of(tmp_path, wrong), said.append, wait_s=60, dump_first=False, accept=False
         )
