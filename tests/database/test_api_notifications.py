@@ -155,6 +155,13 @@ async def test_what_one_has_read_stays_read_for_them_alone(api: Api) -> None:
     assert [one["unread"] for one in await told(api, home)] == [True, False, False, False]
 
 
+async def test_a_time_that_no_clock_shows_is_refused(api: Api) -> None:
+    home = await new_home(api)
+    path = f"/api/v1/organizations/{home.organization_id}/notifications/read"
+    for until in ("9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"):
+        assert_problem(await api.ask(home.admin, "PUT", path, json={"until": until}), 422)
+
+
 async def test_whoever_joins_has_nothing_to_catch_up_on(api: Api) -> None:
     home = await new_home(api)
     await recorded(api, home, "organization.resume", minutes_ago=60)

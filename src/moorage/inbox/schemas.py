@@ -1,6 +1,8 @@
 from datetime import datetime
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict
+
+from moorage.kit.moments import Moment
 
 
 class Notification(BaseModel):
@@ -20,5 +22,5 @@ class Notification(BaseModel):
 class NotificationsRead(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    until: AwareDatetime
+    until: Moment
     """`at` of the newest one that was seen."""

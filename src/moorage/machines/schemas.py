@@ -1,12 +1,13 @@
 """Machines, as the operator sees them and as they speak themselves."""
 
 import re
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from moorage.engines.remote.codec import cleaned
+from moorage.kit.moments import Moment
 from moorage.machines.reliability import Tier
 from moorage.machines.states import MachineState, Speaker, TunnelState
 from moorage.machines.tokens import is_credential, is_machine_secret
@@ -73,17 +74,10 @@ class LentMachineWish(BaseModel):
     """Null: its host name. The operator and the owner see it, and nobody else."""
 
 
-def _in_utc(time: datetime) -> datetime:
-    try:
-        return time.astimezone(UTC)
-    except OverflowError as exc:
-        raise ValueError("must be a time between the years 1 and 9999 in UTC, too") from exc
-
-
 class Pause(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    until: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    until: Moment | None = None
     """When the pause ends by itself. Null: when somebody resumes it."""
 
 
