@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-neighbours prove-restore prove-steady check console handbook image chart unit bench lock
+.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-neighbours prove-restore prove-limits prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -166,6 +166,11 @@ prove-neighbours: console
 prove-restore: console
 	@scripts/setup dev
 	.venv/bin/pytest -s -m proof tests/acceptance/test_vanished.py
+
+# About 8 minutes, most of them waiting: two gateways share a limit, while requests move about, one dies, or Postgres is away.
+prove-limits:
+	@scripts/setup dev
+	.venv/bin/pytest -s -m "proof or long" tests/gateway/test_gateway_limit_shares.py
 
 TIMES ?= 50
 

@@ -207,7 +207,7 @@ async def without_postgres(database: Database) -> AsyncIterator[None]:
         await admin.close()
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_without_postgres_they_let_in_no_more_and_each_has_its_part_after_a_while(
     world: World, gateways: tuple[Gateway, Gateway]
 ) -> None:
@@ -236,7 +236,7 @@ async def _limit_per_minute(world: World, requests: int) -> None:
         await notify(session, API_KEYS)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_a_limit_per_minute_holds_too_and_a_lower_one_takes_effect(
     world: World, gateways: tuple[Gateway, Gateway]
 ) -> None:
