@@ -180,7 +180,7 @@ class Transport:
                     f"{origin} redirects to an address that is not allowed: {exc}"
                 ) from exc
         raise TransportRefusedError(
-            f"{owner} redirects from one address to the next" if max_redirects else f"{owner} sends us on"
+            f"{owner} redirects from one address to the next" if max_redirects else f"{owner} redirects"
         )
 
     async def post(self, url: URL, body: bytes, headers: dict[str, str], *, max_bytes: int) -> Answer:

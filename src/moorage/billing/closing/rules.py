@@ -79,7 +79,8 @@ def obstacles(it: Situation) -> list[Obstacle]:
         )
     if it.machines:
         banned = " The operator banned one and must remove it: ask them." if it.has_banned_machine else ""
-        stands("machines", f"It lends {_counted(it.machines, 'machine')}. Remove them first.{banned}")
+        them = "it" if it.machines == 1 else "them"
+        stands("machines", f"It lends {_counted(it.machines, 'machine')}. Remove {them} first.{banned}")
     if it.unsettled:
         stands(
             "earnings",
