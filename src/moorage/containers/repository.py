@@ -235,6 +235,6 @@ async def failed_starts(session: AsyncSession, container_id: str) -> list[tuple[
         ReplicaRow.ended_badly,
         ReplicaRow.ready_at.is_(None),
         ReplicaRow.reason.not_in(NOT_ITS_FAULT),
-        failed_at > func.now() - WINDOW,
+        failed_at.between(func.now() - WINDOW, func.now()),
     )
     return [(slot, at) for slot, at in await session.execute(query)]

@@ -144,7 +144,10 @@ _failed_at = func.coalesce(ReplicaRow.ended_at, ReplicaRow.draining_at)
 _FAILED_LATELY = (
     select(ReplicaRow, _failed_at)
     .where(
-        ReplicaRow.container_id == bindparam("id"), ReplicaRow.ended_badly, _failed_at > func.now() - WINDOW
+        ReplicaRow.container_id == bindparam("id"),
+        ReplicaRow.ended_badly,
+        # What is yet to come is of a clock that went back since. Nothing waits for that.
+        _failed_at.between(func.now() - WINDOW, func.now()),
     )
     .order_by(_failed_at)
 )

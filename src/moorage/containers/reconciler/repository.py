@@ -397,14 +397,19 @@ async def note_machine(session: AsyncSession, replica_id: str, node: str | None)
 
 
 def _seen_in_engine(observed: ObservedReplica) -> dict[str, Any]:
+    """Its times are of the machine's clock, which may be wrong by hours: they stay between what the database knows of the replica and
+    now. An end in the future would keep its slot empty until then."""
+    row = _REPLICA_TABLE.c
     seen: dict[str, Any] = {"engine_id": observed.engine_id, "host": observed.host}
     # Where we allocated its port it is that one, whatever an engine says.
-    seen["host_port"] = func.coalesce(_REPLICA_TABLE.c.host_port, observed.host_port)
+    seen["host_port"] = func.coalesce(row.host_port, observed.host_port)
     seen["has_door"] = observed.has_door
     if observed.started_at is not None:
-        seen["started_at"] = observed.started_at
+        began_by = func.least(observed.started_at, row.ready_at, func.now())
+        seen["started_at"] = func.greatest(began_by, row.created_at)
     if observed.ended_at is not None:
-        seen |= {"ended_at": observed.ended_at, "exit_code": observed.exit_code}
+        alive_at = func.greatest(observed.ended_at, row.created_at, row.ready_at, row.routed_at)
+        seen |= {"ended_at": func.least(alive_at, func.now()), "exit_code": observed.exit_code}
     return seen
 
 

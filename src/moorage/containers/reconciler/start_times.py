@@ -36,7 +36,8 @@ class StartTimes:
             if started_at is None or row.version != loaded.container.version:
                 continue
             filled = self.cache_watch.filled(row.engine, row.id)
-            running_s = (loaded.now - started_at).total_seconds()
+            # The clock that said so may be ahead of ours.
+            running_s = max((loaded.now - started_at).total_seconds(), 0.0)
             await record(
                 session,
                 of_start(filled, running_s, self.clock.monotonic()),
