@@ -34,6 +34,14 @@ def test_what_ends_after_its_row_goes_with_the_container() -> None:
     assert vars(starts) == {"_without_image": {}, "_failed": {}}
 
 
+def test_what_ends_after_its_process_led_goes_when_it_leads_again() -> None:
+    starts, late = Starts(), replica("rep_a")
+    starts.note_failure(late)
+    starts.note_lack_of_image(late)
+    starts.forget_all()
+    assert vars(starts) == {"_without_image": {}, "_failed": {}}
+
+
 def test_an_image_that_came_is_missed_no_more() -> None:
     starts, one = Starts(), replica("rep_a")
     starts.note_image(one)

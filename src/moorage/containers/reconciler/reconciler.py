@@ -305,6 +305,8 @@ class ContainersReconciler:
         """What this process saw while it led: when it leads again, all may be different."""
         self._observer.forget_all()
         self._calls.fresh.forget_all()
+        self._calls.unfit.forget_all()
+        self._calls.starts.forget_all()
         self._cache_watch.forget_all()
 
     async def _watch(self, name: str, engine: Engine) -> None:

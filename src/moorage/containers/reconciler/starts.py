@@ -1,7 +1,7 @@
 """What this process noted about replicas that are yet to start: who lacks its image, and whose engine was at fault how often.
 
-By container, because a start may end after its row did: what it leaves is thrown away with the next pass over the container, or
-with the container.
+By container, because a start may end after its row did: what it leaves is thrown away with the next pass over the container, with
+the container, or once this process leads no more.
 """
 
 from collections.abc import Collection
@@ -46,3 +46,7 @@ class Starts:
 
     def forget(self, container_id: str) -> None:
         self.keep_only(container_id, ())
+
+    def forget_all(self) -> None:
+        self._without_image.clear()
+        self._failed.clear()

@@ -36,6 +36,9 @@ class UnfitEngines:
     def forget(self, container_id: str) -> None:
         self._until_s.pop(container_id, None)
 
+    def forget_all(self) -> None:
+        self._until_s.clear()
+
     def _found(self, row: ContainerRow) -> dict[str, float]:
         generation, engines = self._until_s.get(row.id, (0, {}))
         return engines if generation == row.generation else {}
