@@ -378,8 +378,6 @@ async def test_which_machines_have_an_engine(cloud: Api) -> None:
     assert {machine.state for machine in found.values()} == {
         *("verifying", "probation", "active", "paused", "draining", "lost")
     }
-    assert {machine.state for machine in found.values() if machine.schedulable} == {"probation", "active"}
-    assert {machine.state for machine in found.values() if not machine.ready} == {"lost"}
     assert found[states[MachineState.ACTIVE]].credential == "moor_node_test"
     assert "moor_node_test" not in repr(found)
 

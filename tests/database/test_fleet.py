@@ -226,6 +226,21 @@ async def test_what_is_said_of_a_lost_machine_holds_from_its_first_answer_on(
                 assert node.takes_replicas is is_open
 
 
+async def test_a_machine_that_is_closed_before_it_is_described_takes_nothing(
+    world: World, fleet: Fleet
+) -> None:
+    """Nobody described it while no controller led: whoever leads next knows at once what was said of it meanwhile."""
+    async with joined(world):
+        await fleet.look()
+        await said(world, MachineState.DRAINING)
+        async with life(world, fleet.engines) as alive:
+            await alive.reconciler._sweep.refresh_nodes(JOINED, alive.lease)
+            async with world.database.reading() as session:
+                [node] = [one for one in await list_nodes(session) if one.engine == JOINED]
+            assert node.draining
+            assert not node.takes_replicas
+
+
 async def test_what_ran_on_a_removed_machine_is_looked_at_although_gateways_still_reach_it(
     world: World, fleet: Fleet
 ) -> None:

@@ -167,8 +167,10 @@ async def replace_nodes(
     await replace_nodes_of(session, {engine: nodes})
 
 
-async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequence[NodeCapacity]]) -> None:
-    """Of several engines, each with its complete list."""
+async def replace_nodes_of(
+    session: AsyncSession, described: Mapping[str, Sequence[NodeCapacity]]
+) -> set[MachineKey]:
+    """Of several engines, each with its complete list. Returns the machines that nobody knew."""
     query = select(NodeRow.engine, NodeRow.engine_identity, NodeRow.name).where(_of(described))
     known = list(await session.execute(query))
     # A machine keeps the name that it was first known by, for as long as its engine is the same. Replicas' rows say where
@@ -192,6 +194,7 @@ async def replace_nodes_of(session: AsyncSession, described: Mapping[str, Sequen
         key = [NodeRow.engine, NodeRow.name]
         upsert = insertion.on_conflict_do_update(index_elements=key, set_={**said, "seen_at": func.now()})
         await session.execute(upsert, rows)  # one statement, whatever their number
+    return {MachineKey(*one) for one in there - {(row.engine, row.name) for row in known}}
 
 
 _NOT_THE_ENGINES = frozenset(

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from moorage.catalog.repository import (
-    Intake,
-    forget_engine,
-    intake_of,
-    list_nodes,
-    set_intake,
-    set_lending,
-)
+from moorage.catalog.repository import forget_engine, list_nodes
 from moorage.containers.capacity_repository import replicas_by_engine
 from moorage.containers.placements import RowPlacements
 from moorage.containers.reconciler.doubt_repository import forget_doubts
@@ -28,26 +21,20 @@ from moorage.engines.base import Engine
 from moorage.engines.engines import Engines
 from moorage.engines.remote.engine import RemoteEngine
 from moorage.engines.remote.machine import Machine
-from moorage.engines.remote.proven import UNPROVEN
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, Listener
 from moorage.kit.lasting import look_for_good
 from moorage.kit.settings import Settings
 from moorage.machines.channels import MACHINES
-from moorage.machines.repository import EngineMachine, hurry_proof, list_engine_machines, note_replicas
-from moorage.machines.states import MachineState
+from moorage.machines.intakes import note_intakes
+from moorage.machines.repository import EngineMachine, list_engine_machines, note_replicas
 from moorage.outbound.pulls.proxy import PullProxy
 from moorage.tunnel.programs import TunnelError
 
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 5.0
-_INTAKES = {
-    MachineState.VERIFYING: Intake.CORDONED,
-    MachineState.PAUSED: Intake.CORDONED,
-    MachineState.DRAINING: Intake.DRAINING,
-}
 
 
 async def let_go_of(database: Database, engine: str) -> None:
@@ -100,23 +87,7 @@ class Fleet:
         if not machines:
             return
         async with self.database.transaction() as session:
-            for node in sorted(nodes, key=lambda node: node.key):  # docs/locking.md
-                its = machines.get(node.engine)
-                if its is not None:
-                    # Of a lost one too: what was said about it meanwhile holds from its first answer on.
-                    intake = _INTAKES.get(its.when_it_answers, Intake.OPEN)
-                    if intake is not intake_of(node):
-                        await set_intake(session, node.engine, node.name, intake)
-                    if its.owner is not None:
-                        await set_lending(
-                            session,
-                            node.engine,
-                            its.owner,
-                            on_probation=its.on_probation,
-                            empty_by=its.empty_by,
-                        )
-                    if its.owner is not None and node.closed_because == UNPROVEN:
-                        await hurry_proof(session, its.id)
+            await note_intakes(session, [node for node in nodes if node.engine in machines])
             counts = await replicas_by_engine(session)
             await note_replicas(session, {one.name: counts.get(name, 0) for name, one in machines.items()})
 

@@ -23,7 +23,7 @@ from moorage.kit.portions import portions
 from moorage.machines.channels import MACHINES
 from moorage.machines.models import HubRow, JoinTokenRow, MachineRow, StateChangeRow
 from moorage.machines.reliability import WINDOW, Presence, StateChange, condensed, presence
-from moorage.machines.states import TAKES_REPLICAS, WITH_ENGINE, Happening, MachineState, Speaker
+from moorage.machines.states import WITH_ENGINE, Happening, MachineState, Speaker
 from moorage.machines.tokens import LIFETIME
 from moorage.organizations.audit.models import AuditRecordRow
 from moorage.organizations.models import OrganizationRow
@@ -55,12 +55,8 @@ class EngineMachine:
     port: int
     credential: str | None = field(repr=False)
     """None where it cannot be read: its row is damaged, or was sealed with a key that is gone."""
-    before_loss: MachineState | None = None
     owner: str | None = None
     """The organization that lends it."""
-    on_probation: bool = False
-    empty_by: datetime | None = None
-
     verified: bool = True
     proven: Proven | None = None
 
@@ -68,21 +64,6 @@ class EngineMachine:
     def node_name(self) -> str:
         """How tenants know it: not by the name that its owner gave it."""
         return self.name if self.owner is None else self.id
-
-    @property
-    def when_it_answers(self) -> MachineState:
-        """What it is, or will be again."""
-        return self.before_loss or self.state
-
-    @property
-    def ready(self) -> bool:
-        """It answers."""
-        return self.state is not MachineState.LOST
-
-    @property
-    def schedulable(self) -> bool:
-        """New replicas may be placed there."""
-        return self.state in TAKES_REPLICAS
 
 
 async def list_engine_machines(session: AsyncSession, keyring: Keyring) -> list[EngineMachine]:
@@ -441,10 +422,7 @@ def _engine_machine(row: MachineRow, keyring: Keyring) -> EngineMachine:
         address,
         port,
         credential,
-        MachineState(row.state_before_loss) if row.state_before_loss is not None else None,
         row.owner_organization_id,
-        row.standing == MachineState.PROBATION,
-        row.empty_by,
         row.standing != MachineState.VERIFYING,
         Proven.from_json(row.facts["proven"]) if "proven" in row.facts else None,
     )

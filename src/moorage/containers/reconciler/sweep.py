@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import structlog
 
-from moorage.catalog.repository import follow_intakes, replace_nodes_of
+from moorage.catalog.repository import follow_intakes, nodes_of, replace_nodes_of
 from moorage.containers.reconciler import repository
 from moorage.containers.reconciler.doubt_repository import EXPECTED, Doubt, list_doubts
 from moorage.containers.reconciler.doubts import Doubts
@@ -22,6 +22,7 @@ from moorage.kit.clock import Clock
 from moorage.kit.database import Database
 from moorage.kit.ids import ReplicaId
 from moorage.kit.together import Together
+from moorage.machines.intakes import note_intakes
 from moorage.reconcile.lease import Lease
 from moorage.reconcile.watches import Pauses
 
@@ -97,7 +98,9 @@ class Sweep:
     ) -> Mapping[str, None]:
         async with self.database.transaction() as session:
             await next(lease for _, lease in described.values()).guard(session)  # it is everybody's
-            await replace_nodes_of(session, {name: nodes for name, (nodes, _) in described.items()})
+            new = await replace_nodes_of(session, {name: nodes for name, (nodes, _) in described.items()})
+            if new:  # At once: where one was paused or drained before anybody knew it, nothing is placed.
+                await note_intakes(session, await nodes_of(session, new))
             for name in sorted(described):
                 if self.engines.places(name):
                     await follow_intakes(session, name, described[name][0])
