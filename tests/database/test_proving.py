@@ -220,6 +220,34 @@ async def test_two_that_say_they_have_one_gpu(
     assert {row[0] for row in rows} == paused
 
 
+async def test_who_is_silent_when_another_controller_begins_still_has_its_gpu(
+    fleet: Fleet, world: World
+) -> None:
+    """Meanwhile another says that it is its own, as any tenant of it could."""
+    async with answering(Proofs()) as one, answering(Proofs(), "attic") as other:
+        one.machine.gpus = other.machine.gpus = (
+            GpuDevice("GPU-11111111-2222", "NVIDIA L4", 24 * 2**30, None),
+        )
+        await lend(world, one, state="probation")
+        await lend(world, other, JOINED_AGAIN, state="probation", address="127.0.0.2", name="attic")
+        await change(world, f"UPDATE machines SET address = '127.0.0.1' WHERE id = '{JOINED}'")
+        await described(fleet, JOINED)
+        await change(
+            world, f"UPDATE nodes SET ready = false, unready_since = now() WHERE engine = '{JOINED}'"
+        )
+        reconciler = MachinesReconciler(world.database, KEYRING, fleet.settings, system_clock)
+        lease = await lease_of(world, "machines")
+        await reconciler.judge(lease)
+        async with world.database.transaction() as session:
+            claim = [replace(node, name="attic") for node in await fleet.engines.of(JOINED).capacity()]
+            await replace_nodes(session, claim, JOINED_AGAIN)
+        await reconciler.judge(lease)
+        await change(world, "UPDATE nodes SET ready = true, unready_since = NULL")
+        await reconciler.judge(lease)
+    rows = await query(world, "SELECT id FROM machines WHERE state = 'paused'")
+    assert rows == [(JOINED_AGAIN,)]
+
+
 async def test_many_of_one_owner_keep_nobody_waiting(fleet: Fleet, world: World) -> None:
     await change(world, "INSERT INTO organizations (id, name) VALUES ('org_other', 'Other')")
     role = NodeRole(Machine("garage", "127.0.0.1"), 1, "credential")

@@ -259,13 +259,14 @@ async def set_intake(session: AsyncSession, engine: str, name: str, intake: Inta
     return (await session.execute(changed)).first() is not None
 
 
-async def ready_gpus(session: AsyncSession) -> dict[str, list[str]]:
-    """By engine: the devices that its machines say they have, of those that answer."""
-    query = select(NodeRow.engine, NodeRow.gpus).where(NodeRow.ready)
-    found: dict[str, list[str]] = {}
-    for engine, gpus in await session.execute(query):
-        found.setdefault(engine, []).extend(gpu["device_id"] for gpu in gpus)
-    return found
+async def described_gpus(session: AsyncSession) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """By engine: the devices that its machines said they have; and those of machines that answer."""
+    said: dict[str, list[str]] = {}
+    ready: dict[str, list[str]] = {}
+    for engine, gpus, answers in await session.execute(select(NodeRow.engine, NodeRow.gpus, NodeRow.ready)):
+        for found in (said, ready) if answers else (said,):
+            found.setdefault(engine, []).extend(gpu["device_id"] for gpu in gpus)
+    return said, ready
 
 
 async def set_lending(

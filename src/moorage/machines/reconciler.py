@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.catalog.repository import described_engines, is_silent, ready_gpus
+from moorage.catalog.repository import described_gpus, is_silent
 from moorage.kit.clock import Clock
 from moorage.kit.crypto import Keyring
 from moorage.kit.database import Database, database_now
@@ -57,8 +57,8 @@ class MachinesReconciler:
     _judge_from_s: float = field(init=False, default=0.0)
     _tell_from_s: float = field(init=False, default=0.0)
     """On our clock: not before, because the last try failed."""
-    _holders: dict[str, str] = field(init=False, default_factory=dict)
-    """By GPU: the machine that had it first, since this controller looks."""
+    _holders: dict[str, str] | None = field(init=False, default=None)
+    """By GPU: the machine that had it first. None until this controller looks, having begun to lead."""
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -106,14 +106,17 @@ class MachinesReconciler:
         async with self.database.reading() as session:
             rows = await repository.lent_machines(session)
             seen = await repository.presences(session, [row.id for row in rows], await database_now(session))
-            devices = await ready_gpus(session)
-            there = await described_engines(session)
+            said, ready = await described_gpus(session)
         held = {row.id for row in rows if row.stopped_by == Speaker.MOORAGE}
         # What one says that is held already is nobody else's trouble.
-        claimed = {machine: ids for machine, ids in devices.items() if machine not in held}
+        known = {machine: ids for machine, ids in said.items() if machine not in held}
+        claimed = {machine: ids for machine, ids in ready.items() if machine not in held}
         standings = {row.id: MachineState(row.standing) for row in rows}
-        trust = {name: _trust(standings.get(name)) for name in claimed}
-        self._holders = holders(claimed, self._holders, there - held, trust)
+        trust = {name: _trust(standings.get(name)) for name in known}
+        if self._holders is None:
+            # Whoever led before knew who was first. Of that is left what each said last, also who is silent now.
+            self._holders = holders(known, {}, known.keys(), trust)
+        self._holders = holders(claimed, self._holders, known.keys(), trust)
         doubled = twins(claimed, self._holders)
         for row in rows:
             happening = _JUDGED.get((MachineState(row.standing), tier(seen[row.id]) is not Tier.PROBATION))
@@ -182,6 +185,7 @@ class MachinesReconciler:
     async def lead(self, lease: Lease) -> None:
         # Whoever led before may have listened; we have not.
         self._silent_since_s.clear()
+        self._holders = None
 
     def _judged(self, machine: str, answered: bool, listens: bool) -> Happening | None:
         if answered:
