@@ -3,7 +3,7 @@
 # Where it is set, every process of the tests would compile again what has changed since the setup.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-neighbours prove-restore prove-limits prove-steady check console handbook image chart unit bench lock
+.PHONY: up down clean wheel deb bundle prove-packages prove-upgrades test test-long test-cluster simulate prove-simulation prove-leaders prove-machines prove-community prove-updates prove-sleep prove-doors prove-models prove-stories prove-neighbours prove-restore prove-service prove-handbook prove-limits prove-steady check console handbook image chart unit bench lock
 
 up:
 	@scripts/setup run
@@ -113,7 +113,7 @@ SEED ?= 1
 # About 20 s a round.
 prove-leaders:
 	@scripts/setup dev
-	ROUNDS=$(ROUNDS) SEED=$(SEED) .venv/bin/pytest -m long -k test_rounds_of_stopped_leaders tests/database/test_leaders.py
+	ROUNDS=$(ROUNDS) SEED=$(SEED) .venv/bin/pytest -m proof -k test_rounds_of_stopped_leaders tests/database/test_leaders.py
 
 # As root, on Debian; about 15 minutes. BASE=folder keeps the machines' Debian for the next time.
 prove-machines:
@@ -128,7 +128,7 @@ prove-community:
 # About 5 minutes: a hundred requests to a container that sleeps, with kill -9 of each part while they wait, and the figures.
 prove-sleep: console
 	@scripts/setup dev
-	.venv/bin/pytest -s -m "proof or long" tests/acceptance/test_sleep_live.py
+	.venv/bin/pytest -s -m proof tests/acceptance/test_sleep_live.py
 
 # About 10 minutes: every way in which an update can go wrong, under load, with the figures.
 prove-updates: console
@@ -157,15 +157,27 @@ prove-stories:
 	@scripts/setup dev
 	.venv/bin/pytest -n 2 -m "proof or long" tests/database/test_earnings_stories.py tests/database/test_machines_at_random.py
 
-# About 4 minutes, on a machine that does nothing else: what containers that take all they can get cost their neighbour.
+# About 8 minutes, on a machine that does nothing else: what containers that take all they can get cost their neighbour, and slow
+# clients whoever else asks.
 prove-neighbours: console
 	@scripts/setup dev
-	.venv/bin/pytest -s -m "proof or long" tests/acceptance/test_noisy_neighbour.py
+	.venv/bin/pytest -s -m proof tests/acceptance/test_noisy_neighbour.py tests/database/test_api_slow_clients.py
 
-# About 4 minutes: a dump restored on an empty machine, and replicas removed by hand, with the time until all serve again.
+# About 7 minutes: a dump restored on an empty machine, and replicas removed by hand, with the time until all serve again.
 prove-restore: console
 	@scripts/setup dev
-	.venv/bin/pytest -s -m proof tests/acceptance/test_vanished.py
+	.venv/bin/pytest -s -m proof tests/acceptance/test_vanished.py tests/acceptance/test_backup.py
+
+# About 15 minutes: everything of ours killed, stopped or scaled under load, and every broken deployment explained.
+SERVICE = autoscaling_live broken_images kill stopped_leader streams_survive traffic_survives
+prove-service: console
+	@scripts/setup dev
+	.venv/bin/pytest -s -m proof $(SERVICE:%=tests/acceptance/test_%.py) tests/gateway/test_gateway_dying_replicas.py
+
+# About 10 minutes: the whole handbook, typed in from its pages.
+prove-handbook: console handbook
+	@scripts/setup dev
+	.venv/bin/pytest -s -m "proof or long" tests/acceptance/test_handbook.py
 
 # About 8 minutes, most of them waiting: two gateways share a limit, while requests move about, one dies, or Postgres is away.
 prove-limits:

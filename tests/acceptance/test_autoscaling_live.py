@@ -66,7 +66,7 @@ async def until(chat: Deployed, desired: int, ready: int, within_s: float) -> fl
         await asyncio.sleep(0.1)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_up_under_load_and_back_without_a_failed_request(person: Person) -> None:
     resources = {
         "mode": "autoscaling",

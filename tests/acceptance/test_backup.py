@@ -17,7 +17,7 @@ def own_stack(docker_host: str) -> Iterator[Stack]:
     yield from run_stack(docker_host, "23000-24999", MOORAGE_DRAIN_TIMEOUT_S="3")
 
 
-@pytest.mark.long
+@pytest.mark.proof
 def test_into_a_new_data_folder_and_on(own_stack: Stack, short_folder: Path) -> None:
     person = own_stack.sign_up("ada@example.com")
     chat = person.deploy("chat", env={"MODEL_NAME": "a-value-that-is-sealed"})

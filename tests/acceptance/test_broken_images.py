@@ -50,7 +50,7 @@ def broken_stack(docker_host: str, private_registry: RunningRegistry, dead_regis
     yield from run_stack(docker_host, ports, MOORAGE_ALLOWED_REGISTRIES=allowed)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.quiet
 async def test_every_broken_deployment_is_explained(
     broken_stack: Stack, private_registry: RunningRegistry, dead_registry: str, docker_host: str

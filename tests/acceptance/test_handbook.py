@@ -35,6 +35,8 @@ OF_OPERATORS = (
     *("backup", "capacity", "community-machines", "gpus", "install", "kubernetes", "machines", "mail"),
     *("payments", "roles", "security", "sign-in", "troubleshooting"),
 )
+THAT_WAIT = ("autoscaling", "updates")
+"""For what changes by itself."""
 ONLY_NOT_RUN = ("custom-domain", "tls", "upgrade")
 PAGE_TIMEOUT_S = 400
 
@@ -165,9 +167,14 @@ def terminal(stack: Stack, tmp_path: Path, registry: str, receiver: Receiver) ->
     return Terminal(stack, tmp_path, addresses, {"REGISTRY_PASSWORD": PASSWORD})
 
 
-@pytest.mark.long
 @pytest.mark.timeout(PAGE_TIMEOUT_S + 60)
-@pytest.mark.parametrize("page", OF_CUSTOMERS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.proof if page in THAT_WAIT else pytest.mark.long)
+        for page in OF_CUSTOMERS
+    ],
+)
 def test_how_to_of_customers(terminal: Terminal, page: str, receiver: Receiver) -> None:
     """As an admin of a new organization, with a container `chat` in its project."""
     person = terminal.stack.sign_up(f"{page}@example.com")
@@ -205,7 +212,7 @@ def test_the_installation_serves_it(stack: Stack) -> None:
         assert visitor.get("/docs/nothing").status_code == 404
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.timeout(900)
 def test_the_tutorial(fresh: Fresh, short_folder: Path, docker_host: str) -> None:
     """From `make up` in a fresh copy to an answer of the model that the page writes, and the failure that it provokes."""

@@ -43,7 +43,7 @@ async def test_a_deployment_survives(person: Person, stack: Stack, victim: str) 
     assert await engine_containers(stack, chat.id) == []
 
 
-@pytest.mark.long
+@pytest.mark.proof
 def test_with_everything_of_ours_dead_the_endpoint_answers(own_stack: Stack) -> None:
     person = own_stack.sign_up("ann@example.com")
     chat = person.deploy("alone")

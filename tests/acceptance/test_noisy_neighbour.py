@@ -91,7 +91,7 @@ async def test_a_neighbour_keeps_its_pace(stack: Stack) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.quiet
 async def test_a_disk_is_not_filled_at_a_neighbours_cost(stack: Stack) -> None:
     """Whoever writes more than its instance type has is ended and told so, and the machine gets its space back."""

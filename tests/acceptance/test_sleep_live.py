@@ -121,7 +121,7 @@ def told(name: str, seen: list[Seen]) -> None:
     print(f"\n{name}: {dict(Counter(one.outcome for one in seen))}, the slowest took {longest:.1f} s")
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_a_hundred_requests_are_one_wake_and_none_is_lost(owner: Person) -> None:
     chat, key = deploy(owner, "sleepy")
     until_asleep(chat)

@@ -48,7 +48,7 @@ def another_controller(stack: Stack, log_file: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=stack.environment, stdout=log, stderr=subprocess.STDOUT)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_a_stopped_controller_is_overtaken_and_harms_nothing(own_stack: Stack) -> None:
     person = own_stack.sign_up("ann@example.com")
     stays = person.deploy("stays")

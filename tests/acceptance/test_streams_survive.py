@@ -78,7 +78,7 @@ def act(chat: Deployed, action: str) -> None:
         chat.do(action)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_streams_end_well_when_their_replica_goes(person: Person) -> None:
     key = person.key()
     chats = {

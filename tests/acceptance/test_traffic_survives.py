@@ -28,7 +28,7 @@ def routed(chat: Deployed, generation: int) -> list[str]:
     return [one["id"] for one in items if one["state"] == "routed" and one["generation"] == generation]
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.quiet
 async def test_removing_replicas_drops_nothing(person: Person) -> None:
     chat = person.deploy("drops nothing", resources=THREE)
@@ -47,7 +47,7 @@ async def test_removing_replicas_drops_nothing(person: Person) -> None:
     chat.delete()
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.quiet
 async def test_killed_replicas_cost_less_than_one_request_in_a_hundred(person: Person, stack: Stack) -> None:
     chat = person.deploy("killed", resources=THREE)

@@ -166,7 +166,7 @@ def test_one_slow_route_is_no_hundredth_of_all() -> None:
     assert slower_routes(calm_s, calm_s) == []
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.quiet
 @pytest.mark.timeout(900)
 async def test_each_route_by_all_of_them(api: Api, served: ServedApi) -> None:

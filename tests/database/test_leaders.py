@@ -75,7 +75,7 @@ async def test_a_process_stopped_in_a_transaction_is_overtaken_and_writes_nothin
     print(f"\ntaken over {took_s:.1f} s after the lease ran out, from a process stopped in a transaction")
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.timeout(ROUNDS * 90 + 120)
 def test_rounds_of_stopped_leaders(folder: Path) -> None:
     settings = Settings(home=folder)

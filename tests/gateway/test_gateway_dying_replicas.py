@@ -170,7 +170,7 @@ async def killed_under_load(
     return outcome
 
 
-@pytest.mark.long
+@pytest.mark.proof
 @pytest.mark.timeout(600)
 async def test_thousands_of_requests_and_many_kills(place: Place) -> None:
     with_doors = await killed_under_load(place, requests=4_200, per_s=60, kills=30)

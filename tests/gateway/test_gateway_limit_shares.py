@@ -149,7 +149,7 @@ async def test_one_gateway_by_itself_has_the_whole_limit_and_shares_nothing(
         assert (limits, await shares_of(alone), await rows(world)) == ({}, {}, 0)
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_the_limit_holds_and_is_used_while_requests_move_about(
     world: World, gateways: tuple[Gateway, Gateway]
 ) -> None:
@@ -168,7 +168,7 @@ async def _nothing_shared(world: World, *gateways: Gateway) -> bool:
     return await rows(world) == 0 and not any([await shares_of(gateway) for gateway in gateways])
 
 
-@pytest.mark.long
+@pytest.mark.proof
 async def test_the_part_of_a_gateway_that_died_is_used_once_it_is_forgotten(
     world: World, gateways: tuple[Gateway, Gateway]
 ) -> None:
