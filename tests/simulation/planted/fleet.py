@@ -4,15 +4,16 @@ from datetime import timedelta
 
 from moorage.containers.planning import life, next_look
 from moorage.entrypoints import fleet
+from moorage.machines import intakes
 from tests.simulation.planted.bug import Bug, Patch, nothing
 
 
 def _pauses_are_not_heard(patch: Patch) -> None:
-    patch(fleet, "_INTAKES", {})
+    patch(intakes, "_INTAKES", {})
 
 
 def _drains_are_pauses(patch: Patch) -> None:
-    patch(fleet, "_INTAKES", dict.fromkeys(fleet._INTAKES, fleet.Intake.CORDONED))
+    patch(intakes, "_INTAKES", dict.fromkeys(intakes._INTAKES, intakes.Intake.CORDONED))
 
 
 def _engines_stay(patch: Patch) -> None:
