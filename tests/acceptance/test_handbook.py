@@ -36,7 +36,7 @@ OF_OPERATORS = (
     *("payments", "roles", "security", "sign-in", "troubleshooting"),
 )
 THAT_WAIT = ("autoscaling", "updates")
-"""For what changes by itself."""
+"""Minutes, for what changes by itself: `make prove-handbook`."""
 ONLY_NOT_RUN = ("custom-domain", "tls", "upgrade")
 PAGE_TIMEOUT_S = 400
 

@@ -7,7 +7,8 @@ from machines_support import change, serving
 from reconciler_support import WatchedEngine, World, life, new_world
 from sqlalchemy import select
 
-from moorage.containers.models import ReplicaRow
+from moorage.containers.models import ActivityRow, ReplicaRow
+from moorage.containers.repository import ages_of_asked_starts_s
 from moorage.kit.clock import SystemClock
 from moorage.kit.database import Database, database_now
 
@@ -54,3 +55,15 @@ async def test_a_database_whose_clock_was_set_back_waits_for_no_end_that_is_yet_
         await change(world, "UPDATE replicas SET ended_at = ended_at + interval '2 hours'")
         [second] = await serving(alive, container_id, 1)
         assert second.id != first.id
+
+
+async def test_starts_that_somebody_will_have_asked_for_count_against_no_pace(world: World) -> None:
+    container_id = await world.create(replicas=1)
+    asked = {"project_id": (await world.container(container_id)).project_id, "container_id": container_id}
+    async with world.database.transaction() as session:
+        for id_, minutes in (("act_before", -0.5), ("act_after", 60)):
+            at = await database_now(session) + timedelta(minutes=minutes)
+            session.add(ActivityRow(id=id_, at=at, actor="usr_ada", kind="container.start", **asked))
+        await session.flush()
+        [age_s] = await ages_of_asked_starts_s(session, container_id)
+    assert age_s == pytest.approx(30, abs=5)

@@ -234,20 +234,20 @@ def test_a_device_that_two_machines_have() -> None:
 
 
 def test_who_had_a_device_first_keeps_it() -> None:
-    known = holders({"a": ["GPU-1"], "b": ["GPU-2"]}, {}, {"a", "b"}, {})
+    known = holders({"a": ["GPU-1"], "b": ["GPU-2"]}, {}, {})
     assert known == {"GPU-1": "a", "GPU-2": "b"}
     assert twins({"a": ["GPU-1"], "b": ["GPU-2", "GPU-1"]}, known) == {"b": "GPU-1"}
     # While it does not answer, nobody takes it over; nor does its silence hurt who named it by chance.
-    known = holders({"b": ["GPU-2", "GPU-1"]}, known, {"a", "b"}, {})
+    known = holders({"a": ["GPU-1"], "b": ["GPU-2", "GPU-1"]}, known, {})
     assert known["GPU-1"] == "a"
     assert twins({"b": ["GPU-2", "GPU-1"]}, known) == {"b": "GPU-1"}
     # It was moved to another machine, or its machine left.
-    assert holders({"a": [], "b": ["GPU-1"]}, known, {"a", "b"}, {}) == {"GPU-1": "b"}
-    assert holders({"b": ["GPU-1"]}, known, {"b"}, {}) == {"GPU-1": "b"}
+    assert holders({"a": [], "b": ["GPU-1"]}, known, {}) == {"GPU-1": "b"}
+    assert holders({"b": ["GPU-1"]}, known, {}) == {"GPU-1": "b"}
     # Of two that come at once, whoever is trusted more.
     both = {"a": ["GPU-1"], "b": ["GPU-1"]}
-    assert holders(both, {}, both, {"a": 1, "b": 2}) == {"GPU-1": "b"}
-    assert holders(both, {}, both, {"a": 1, "b": 1}) == {}
+    assert holders(both, {}, {"a": 1, "b": 2}) == {"GPU-1": "b"}
+    assert holders(both, {}, {"a": 1, "b": 1}) == {}
 
 
 @given(st.binary(min_size=16, max_size=16), st.integers(0, 2**40), st.integers(0, 4))

@@ -90,7 +90,8 @@ async def replica_facts(session: AsyncSession, container_ids: Sequence[str]) -> 
     row = ReplicaRow
     route = ReplicaRouteRow
     fails = exists().where(route.replica_id == row.id, route.failure.is_not(None))
-    lately = row.ended_badly & (func.coalesce(row.ended_at, row.draining_at) > func.now() - _RECENT)
+    failed_at = func.coalesce(row.ended_at, row.draining_at)
+    lately = row.ended_badly & failed_at.between(func.now() - _RECENT, func.now())
     query = (
         select(
             row.container_id,

@@ -136,7 +136,7 @@ async def engines_losing_replicas(session: AsyncSession) -> set[str]:
         select(ReplicaRow.engine, ReplicaRow.ended_at.label("at"), before.label("before"))
         .where(
             ReplicaRow.reason.in_((Reason.NODE_LOST, Reason.GPU_LOST)),
-            ReplicaRow.ended_at > func.now() - 2 * hour,
+            ReplicaRow.ended_at.between(func.now() - 2 * hour, func.now()),
         )
         .subquery()
     )

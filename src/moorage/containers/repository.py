@@ -221,7 +221,7 @@ async def ages_of_asked_starts_s(session: AsyncSession, container_id: str) -> li
     age_s = func.extract("epoch", func.now() - ActivityRow.at)
     query = select(age_s).where(
         ActivityRow.container_id == container_id,
-        ActivityRow.at > func.now() - PACE,
+        ActivityRow.at.between(func.now() - PACE, func.now()),
         ActivityRow.kind.in_(_ASKED_STARTS),
     )
     return [float(age) for age in (await session.execute(query)).scalars()]

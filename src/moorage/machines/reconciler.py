@@ -57,8 +57,8 @@ class MachinesReconciler:
     _judge_from_s: float = field(init=False, default=0.0)
     _tell_from_s: float = field(init=False, default=0.0)
     """On our clock: not before, because the last try failed."""
-    _holders: dict[str, str] | None = field(init=False, default=None)
-    """By GPU: the machine that had it first. None until this controller looks, having begun to lead."""
+    _holders: dict[str, str] = field(init=False, default_factory=dict)
+    """By GPU: the machine that had it first, since this controller leads."""
 
     async def due(self, limit: int) -> Due:
         async with self.database.reading() as session:
@@ -113,10 +113,8 @@ class MachinesReconciler:
         claimed = {machine: ids for machine, ids in ready.items() if machine not in held}
         standings = {row.id: MachineState(row.standing) for row in rows}
         trust = {name: _trust(standings.get(name)) for name in known}
-        if self._holders is None:
-            # Whoever led before knew who was first. Of that is left what each said last, also who is silent now.
-            self._holders = holders(known, {}, known.keys(), trust)
-        self._holders = holders(claimed, self._holders, known.keys(), trust)
+        # By what each said last, also who is silent now: that is all that is left of who was first, when another led before.
+        self._holders = holders(known, self._holders, trust)
         doubled = twins(claimed, self._holders)
         for row in rows:
             happening = _JUDGED.get((MachineState(row.standing), tier(seen[row.id]) is not Tier.PROBATION))
@@ -185,7 +183,7 @@ class MachinesReconciler:
     async def lead(self, lease: Lease) -> None:
         # Whoever led before may have listened; we have not.
         self._silent_since_s.clear()
-        self._holders = None
+        self._holders = {}
 
     def _judged(self, machine: str, answered: bool, listens: bool) -> Happening | None:
         if answered:

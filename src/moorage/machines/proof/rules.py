@@ -185,16 +185,13 @@ def _leaves(gpu: GpuOrder) -> int:
 def holders(
     devices: Mapping[str, Collection[str]],
     before: Mapping[str, str],
-    there: Collection[str],
     trust: Mapping[str, int],
 ) -> dict[str, str]:
-    """By device: the machine that was the first to have it, for as long as it is `there`, if only as a silent one, and says so
-    whenever it answers. Whoever else names the device may have read it there, as any tenant can. Of several
-    that came at once, the one that is trusted most; none where no one is. `devices`: by machine that answers."""
+    """By device: the machine that was the first to have it, for as long as it says so. Whoever else names the device may have read
+    it there, as any tenant can. Of several that came at once, the one that is trusted most; none where no one is.
+    `devices`: by machine, what it said last, also where it is silent now."""
     kept = {
-        device_id: machine
-        for device_id, machine in before.items()
-        if machine in there and device_id in devices.get(machine, (device_id,))
+        device_id: machine for device_id, machine in before.items() if device_id in devices.get(machine, ())
     }
     first = {
         device_id: most[0]
