@@ -30,6 +30,35 @@ async def actions(api: Api, home: Home) -> list[str]:
     return [record["action"] for record in listed]
 
 
+async def test_what_changes_nothing_is_not_recorded(api: Api) -> None:
+    """Whoever sends a change again, because the answer was lost, has done it once."""
+    home = await new_home(api)
+    organization = f"/organizations/{home.organization_id}"
+    user_id, _ = await new_member(api, home, "bob@example.com")
+    key = (
+        await api.post(
+            home.admin, f"/projects/{home.project_id}/api-keys", {"name": "app", "scope": "inference"}
+        )
+    ).json()
+    hook = await api.post(home.admin, f"{organization}/webhooks", {"url": "https://hooks.example.com/a"})
+    assert hook.status_code == 201, hook.text
+    changes: list[tuple[str, str, dict[str, Any]]] = [
+        ("organization.rename", organization, {"name": "New name"}),
+        ("project.rename", f"/projects/{home.project_id}", {"name": "renamed"}),
+        ("api_key.change", f"/api-keys/{key['id']}", {"disabled": True}),
+        ("api_key.change", f"/api-keys/{key['id']}", {"requests_per_minute": 7, "name": "other"}),
+        ("member.change", f"{organization}/members/{user_id}", {"project_ids": [home.project_id]}),
+        ("member.change", f"{organization}/members/{user_id}", {"role": "admin"}),
+        ("webhook.edit", f"{organization}/webhooks/{hook.json()['id']}", {"enabled": False}),
+    ]
+    for action, path, body in changes:
+        before = (await actions(api, home)).count(action)
+        for _ in range(2):
+            answer = await api.ask(home.admin, "PATCH", f"/api/v1{path}", json=body)
+            assert answer.status_code == 200, answer.text
+        assert (await actions(api, home)).count(action) == before + 1, (action, body)
+
+
 async def test_second_organization(api: Api) -> None:
     home = await new_home(api)
     made = await api.post(home.admin, "/organizations", {"name": "Research"})

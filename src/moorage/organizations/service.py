@@ -48,6 +48,8 @@ async def rename_organization(
 ) -> None:
     check_name(name)
     before, organization.name = organization.name, name
+    if before == name:
+        return
     record_audit(
         session,
         organization.id,
@@ -80,6 +82,8 @@ async def create_project(
 async def rename_project(session: AsyncSession, actor: Actor, project: ProjectRow, name: str) -> None:
     check_name(name)
     before, project.name = project.name, name
+    if before == name:
+        return
     try:
         await session.flush()
     except IntegrityError as exc:

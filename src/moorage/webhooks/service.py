@@ -58,6 +58,7 @@ async def edit_webhook(
     session: AsyncSession, settings: Settings, access: OrganizationAccess, webhook_id: str, body: WebhookPatch
 ) -> WebhookRow:
     row = await _webhook(session, access, webhook_id)
+    before = _changeable(row)
     if body.url is not None:
         check_url(body.url, settings)
         row.url = body.url
@@ -70,8 +71,13 @@ async def edit_webhook(
     if body.enabled is False and row.disabled_at is None:
         await repository.disable(session, row.id, "Switched off by an admin.")
         await session.refresh(row)
-    _record(session, access, "webhook.edit", row)
+    if _changeable(row) != before:
+        _record(session, access, "webhook.edit", row)
     return row
+
+
+def _changeable(row: WebhookRow) -> tuple[object, ...]:
+    return row.url, row.events, row.disabled_at, row.created_by
 
 
 async def remove_webhook(session: AsyncSession, access: OrganizationAccess, webhook_id: str) -> None:

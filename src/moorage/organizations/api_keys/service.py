@@ -74,7 +74,7 @@ async def change_api_key(
     _check_scope(actor, row.scope)
     if row.revoked_at is not None:
         raise ConflictError("The key was revoked for good. Create a new one.", code="key_revoked")
-    sent = patch.model_fields_set
+    sent, before = patch.model_fields_set, _changeable(row)
     if "name" in sent:
         check_name(patch.name)
         row.name = patch.name
@@ -85,6 +85,8 @@ async def change_api_key(
         row.requests_per_minute = patch.requests_per_minute
     if "disabled" in sent and patch.disabled != (row.disabled_at is not None):
         row.disabled_at = now if patch.disabled else None
+    if _changeable(row) == before:
+        return row
     await key_changed(session)
     _record(
         session,
@@ -95,6 +97,10 @@ async def change_api_key(
         **patch.model_dump(mode="json", include=sent - {"name"}),
     )
     return row
+
+
+def _changeable(row: ApiKeyRow) -> tuple[object, ...]:
+    return row.name, row.expires_at, row.requests_per_minute, row.disabled_at
 
 
 async def rotate_api_key(

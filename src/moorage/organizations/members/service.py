@@ -24,6 +24,7 @@ async def change_member(
     await lock_as_manager(session, organization_id, actor)
     member, _ = await _member(session, organization_id, user_id)
     before, projects_before = member.role, await _projects_of(session, member)
+    joined_before = await _joined(session, member)
     if patch.role is not None and patch.role != before:
         if before == Role.ADMIN:
             await _refuse_last_admin(session, organization_id)
@@ -39,6 +40,9 @@ async def change_member(
         managed=before == Role.ADMIN and member.role != Role.ADMIN,
         revoke_keys=patch.revoke_keys,
     )
+    is_same = (member.role, await _joined(session, member)) == (before, joined_before)
+    if is_same and not (ended.key_ids or ended.invitation_ids):
+        return await _member(session, organization_id, user_id)
     record_audit(
         session,
         organization_id,
@@ -121,6 +125,10 @@ async def _projects_of(session: AsyncSession, member: MemberRow) -> set[str]:
     """Those that they are in: all of them as an admin."""
     if member.role == Role.ADMIN:
         return set(await list_project_ids(session, member.organization_id))
+    return await _joined(session, member)
+
+
+async def _joined(session: AsyncSession, member: MemberRow) -> set[str]:
     joined = await repository.joined_projects(session, member.organization_id, [member.user_id])
     return set(joined.get(member.user_id, ()))
 
