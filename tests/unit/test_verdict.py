@@ -108,6 +108,13 @@ def test_a_clean_end_and_memory_come_before_the_lines() -> None:
         (Probe(ProbeFailure.REFUSED), [], False, Reason.PORT_NOT_LISTENING),
         (Probe(ProbeFailure.REFUSED), [("0.0.0.0", 9000)], False, Reason.LISTENS_ON_OTHER_PORT),
         (Probe(ProbeFailure.REFUSED), [("127.0.0.1", 8000)], False, Reason.LISTENS_ON_LOOPBACK_ONLY),
+        (Probe(ProbeFailure.REFUSED), [("127.0.0.1", 9000)], False, Reason.LISTENS_ON_LOOPBACK_ONLY),
+        (
+            Probe(ProbeFailure.REFUSED),
+            [("127.0.0.1", 9000), ("0.0.0.0", 9001)],
+            False,
+            Reason.LISTENS_ON_OTHER_PORT,
+        ),
         (Probe(ProbeFailure.STATUS, 404), [("0.0.0.0", 8000)], False, Reason.HEALTH_CHECK_STATUS),
         (Probe(ProbeFailure.TIMEOUT), [("0.0.0.0", 8000)], False, Reason.HEALTH_CHECK_TIMEOUT),
         (Probe(ProbeFailure.REFUSED), [], True, Reason.PIDS_LIMIT),
@@ -118,6 +125,35 @@ def test_why_it_is_not_ready(
 ) -> None:
     listening = tuple(ListeningSocket(address, port) for address, port in sockets)
     assert verdict_while_unready(probe, listening, 8000, "/health", 60, limited).reason is reason
+
+
+_BIND = "Bind to 0.0.0.0 inside the container"
+_SAME_PORT = "listen on port 8080 or set the port to"
+
+
+@pytest.mark.parametrize(
+    ("sockets", "seen", "what_to_do"),
+    [
+        ([("127.0.0.1", 8000)], "127.0.0.1:8000", f"{_BIND}, and {_SAME_PORT} 8000."),
+        (
+            [("127.0.0.1", 8000), ("::1", 8001)],
+            "127.0.0.1:8000, ::1:8001",
+            f"{_BIND}, and {_SAME_PORT} the one it should be reached at.",
+        ),
+        ([("127.0.0.1", 8080)], "127.0.0.1:8080", f"{_BIND}."),
+        (
+            [("127.0.0.1", 8001), ("0.0.0.0", 8000)],
+            "0.0.0.0:8000, 127.0.0.1:8001",
+            f"Either {_SAME_PORT} 8000.",
+        ),
+    ],
+)
+def test_what_to_do_leaves_neither_address_nor_port_wrong(
+    sockets: list[tuple[str, int]], seen: str, what_to_do: str
+) -> None:
+    listening = tuple(ListeningSocket(address, port) for address, port in sockets)
+    verdict = verdict_while_unready(Probe(ProbeFailure.REFUSED), listening, 8080, "/", 60)
+    assert verdict.message == f"Listens on {seen}; expected 0.0.0.0:8080. {what_to_do}"
 
 
 def test_of_very_many_sockets_a_few_are_named() -> None:

@@ -110,7 +110,7 @@ WORDS: dict[Reason, Words] = {
     ),
     Reason.LISTENS_ON_LOOPBACK_ONLY: Words(
         "The server listens on 127.0.0.1, which nothing outside its container can reach.",
-        "Bind to 0.0.0.0. Most servers have an option for it: `--host 0.0.0.0`.",
+        "Bind to 0.0.0.0 and to the port in `PORT`. Most servers have options for it: `--host 0.0.0.0 --port $PORT`.",
     ),
     Reason.LISTENS_ON_OTHER_PORT: Words(
         "The server listens on a port other than the container's.",

@@ -137,18 +137,9 @@ def verdict_while_unready(
             Reason.HEALTH_CHECK_STATUS,
             f"GET {health_path} answered {probe.status}; expected 200. Fix the health path or the server.",
         )
-    expected = f"0.0.0.0:{port}"
-    on_port = [socket for socket in sockets if socket.port == port]
-    if on_port and all(is_loopback(socket) for socket in on_port):
-        return Verdict(
-            Reason.LISTENS_ON_LOOPBACK_ONLY,
-            f"Listens on {on_port[0].address}:{port}; expected {expected}. Bind to 0.0.0.0 inside the container.",
-        )
-    if sockets and not on_port:
-        seen = first_few(sorted({f"{socket.address}:{socket.port}" for socket in sockets}))
-        return Verdict(
-            Reason.LISTENS_ON_OTHER_PORT, f"Listens on {seen}; expected {expected}. Set the port to match."
-        )
+    elsewhere = _verdict_on_sockets(sockets, port)
+    if elsewhere is not None:
+        return elsewhere
     if probe is not None and probe.failure is ProbeFailure.TIMEOUT:
         return Verdict(
             Reason.HEALTH_CHECK_TIMEOUT,
@@ -187,6 +178,37 @@ def verdict_when_stuck(probe: Probe | None, health_path: str | None, after_s: in
         _liveness_reason(probe) if probe is not None else Reason.HEALTH_CHECK_TIMEOUT,
         f"It answered no request for {after_s} s and {seen}, so it was replaced. See its last log lines.",
     )
+
+
+def _verdict_on_sockets(sockets: Sequence[ListeningSocket], port: int) -> Verdict | None:
+    """What listens, where requests to the port cannot reach it. The remedy has to leave nothing wrong: neither address nor port."""
+    expected = f"0.0.0.0:{port}"
+    on_port = [socket for socket in sockets if socket.port == port]
+    if on_port and all(is_loopback(socket) for socket in on_port):
+        return Verdict(
+            Reason.LISTENS_ON_LOOPBACK_ONLY,
+            f"Listens on {on_port[0].address}:{port}; expected {expected}. Bind to 0.0.0.0 inside the container.",
+        )
+    if on_port or not sockets:
+        return None
+    seen = first_few(sorted({f"{socket.address}:{socket.port}" for socket in sockets}))
+    reachable = {socket.port for socket in sockets if not is_loopback(socket)}
+    if not reachable:
+        return Verdict(
+            Reason.LISTENS_ON_LOOPBACK_ONLY,
+            f"Listens on {seen}; expected {expected}. Bind to 0.0.0.0 inside the container, and "
+            f"{_same_port({socket.port for socket in sockets}, port)}.",
+        )
+    return Verdict(
+        Reason.LISTENS_ON_OTHER_PORT,
+        f"Listens on {seen}; expected {expected}. Either {_same_port(reachable, port)}.",
+    )
+
+
+def _same_port(listening: set[int], port: int) -> str:
+    """With several there is a choice, and it is not ours."""
+    theirs = str(next(iter(listening))) if len(listening) == 1 else "the one it should be reached at"
+    return f"listen on port {port} or set the port to {theirs}"
 
 
 def _liveness_reason(probe: Probe) -> Reason:
