@@ -123,6 +123,7 @@ async def test_create_and_change(api: Api) -> None:
     await with_rack(api)
     created = await api.post(api.operator, "/operator/instance-types", TYPE)
     assert (created.status_code, created.json()["free"]) == (201, 2), created.text
+    assert created.json()["gpu_memory_bytes"] == 24 * 2**30, "what the machine says, of each"
     assert_problem(
         await api.post(api.operator, "/operator/instance-types", TYPE), 409, "instance_type_exists"
     )

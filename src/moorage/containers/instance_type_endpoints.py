@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from moorage.catalog.capacity import InstanceType, room_for
+from moorage.catalog.gpu_models import gpu_facts
 from moorage.catalog.repository import list_instance_types
 from moorage.catalog.shortage import why_unavailable
 from moorage.catalog.siblings import sibling_of
@@ -22,6 +23,8 @@ class InstanceTypeRead(BaseModel):
     name: str
     gpu_model: str | None
     gpu_count: int
+    gpu_memory_bytes: int | None
+    """Of each of its GPUs; null without one, or where nobody knows."""
     vcpu_millis: int
     memory_bytes: int
     disk_bytes: int
@@ -67,6 +70,7 @@ def instance_type_json(
     sibling = sibling_of(entry, catalogue)
     return InstanceTypeRead(
         **vars(entry),
+        gpu_memory_bytes=gpu_facts(entry.gpu_model, room.nodes).memory_bytes if entry.gpu_model else None,
         available=free > 0,
         free=free,
         capacity=room_for(entry, room.nodes, {}, overcommit),

@@ -691,6 +691,7 @@ class InstanceTypeRead(TypedDict):
     name: str
     gpu_model: str | None
     gpu_count: int
+    gpu_memory_bytes: int | None
     vcpu_millis: int
     memory_bytes: int
     disk_bytes: int
