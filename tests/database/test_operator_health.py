@@ -59,7 +59,7 @@ async def test_every_part(api: Api, tmp_path: Path) -> None:
     assert parts["database"]["state"] == "ok"
     assert parts["reconciler ledger"]["message"] == "The ledger differs in 1 places."
     assert parts["reconciler ledger"]["since"] is not None
-    assert parts["reconciler containers"]["message"] == "It has never run."
+    assert parts["reconciler containers"]["message"] == "Has never run."
     assert parts["mail queue"]["state"] == "warning"
     assert "connection refused" in str(parts["mail queue"]["message"])
     assert parts["webhook queue"]["state"] == "ok"

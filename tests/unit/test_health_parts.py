@@ -179,8 +179,8 @@ def test_what_a_machines_doctor_found_is_a_part_of_health() -> None:
     plain = NodeCapacity("plain", "operator", "amd64", 1, 1, ())
     assert [(part.name, part.state, part.what_to_do) for part in host_parts([well, ill, plain])] == [
         ("host well", State.OK, None),
-        ("host ill", State.FAILING, "On that machine: reboot"),
-        ("host ill", State.WARNING, "On that machine: nvidia-smi -pm 1"),
+        ("host ill", State.FAILING, "On that machine: `reboot`"),
+        ("host ill", State.WARNING, "On that machine: `nvidia-smi -pm 1`"),
     ]
 
 

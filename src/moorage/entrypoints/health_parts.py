@@ -120,7 +120,7 @@ def _reconciler(name: str, status: ReconcilerStatus | None, now: datetime) -> Pa
     title = f"reconciler {name}"
     restart = "Check the controller's log. `moor up` restarts a controller that ended."
     if status is None:
-        return Part(title, State.FAILING, "It has never run.", None, restart)
+        return Part(title, State.FAILING, "Has never run.", None, restart)
     if now - status.last_run_at > SILENT_AFTER:
         return Part(title, State.FAILING, "Does not run.", status.last_run_at, restart)
     if status.last_error is not None:
@@ -139,7 +139,7 @@ def _reconciler(name: str, status: ReconcilerStatus | None, now: datetime) -> Pa
 
 def gateway_parts(gateways: Sequence[GatewayStatus]) -> list[Part]:
     if not gateways:
-        start = "Start one: `moor up`, or the role `gateway`."
+        start = "Start one with `moor up`. If the roles run separately, start the gateway role."
         return [Part("gateway", State.FAILING, "No gateway has ever reported.", None, start)]
     fix = (
         "Containers still serve with the routes that HAProxy has. Check that gateway's log and restart its "
@@ -243,7 +243,7 @@ def host_parts(nodes: Sequence[NodeCapacity]) -> list[Part]:
         title = f"host {node.name}"
         for finding in node.findings:
             state = State.FAILING if finding.broken else State.WARNING
-            parts.append(Part(title, state, finding.message, None, f"On that machine: {finding.command}"))
+            parts.append(Part(title, state, finding.message, None, f"On that machine: `{finding.command}`"))
         if node.gpus and not node.findings:
             parts.append(Part(title, State.OK, handover_sentence(node) or "It has no faults."))
     return parts
