@@ -97,8 +97,8 @@ class FleetActs:
             return
         machine = Machine(ProcessClock(world.loop), name, answer.body["address"])
         machine.cpu_millis, machine.memory_bytes = 16_000, 64 * _GIB
-        if any(one.address == machine.address for one in world.former):
-            world.story.count("an address is given again")
+        former = {one.address for one in world.former}
+        assert machine.address not in former, "an address is given again before it has rested for days"
         world.joined[machine.address] = machine
         self.members.append(Member(added.body["id"], secret, machine))
         world.story.tell("machine", f"{name} joins at {machine.address}")

@@ -114,16 +114,15 @@ def is_led(world: World) -> bool:
 
 
 def _next_due_s(world: World) -> tuple[bool, float, float]:
-    """Whether no replica is on its way anywhere, and none ended unnoticed; in how many seconds a container and an hour
-    are due."""
+    """Whether no replica is on its way anywhere, none ended unnoticed, and a machine has none that it should not have; in how
+    many seconds a container and an hour are due."""
     parts = [DUE[part] for part in sorted(world.parts) if part in DUE] + [SLEEP_DUE] * world.has_sleep
     due = ", ".join(f"({part})" for part in parts) or "NULL::timestamptz"
     ((unsettled, container_s, hour_s, routed, other_s),) = world.query(_QUIET.format(due=due))
-    running = world.running()
-    noticed = set((routed or "").split()) == {one.spec.replica_id for one in running}
+    noticed = set((routed or "").split()) == {one.spec.replica_id for one in world.replicas()}
     ends_s = 1e9
     now: datetime = world.machine.clock.now()
-    for one in running:
+    for one in world.running():
         if one.ends_at is not None:
             ends_s = min(ends_s, (one.ends_at - now).total_seconds())
     due_s = float(container_s) if container_s is not None else 1e9

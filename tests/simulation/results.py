@@ -93,7 +93,6 @@ RARE = (
     "machine draining",
     "machine removed",
     "machine left",
-    "an address is given again",
     "fell asleep",
     "woken by a request",
     "woken by hand",

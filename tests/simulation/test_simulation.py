@@ -80,6 +80,7 @@ def test_a_part_of_a_day(server: Server, seed: int, part: str) -> None:
         5088,  # Two ask at once, and somebody looks before both are answered.
         7017,  # The API dies after a COMMIT, and its client still waits for the answer.
         21157,  # What failed takes its time to end, and its successor runs beside it.
+        71161,  # A start that came late left something on the machine, which nobody was given the time to see.
     ],
 )
 def test_a_day_that_once_failed(server: Server, seed: int) -> None:
