@@ -36,7 +36,9 @@ ORDER = (
 )
 TURNS = ("sign-in-origin", "sign-in-code")
 """Kinds of turns of which one transaction may take several, in this order. Of any other it takes one."""
-PARTS_OF_A_CONTAINER = frozenset({"replicas", "hours", "log_cursors", "container_caches"})
+PARTS_OF_A_CONTAINER = frozenset(
+    {"replicas", "hours", "log_cursors", "container_caches", "container_versions", "container_sleeps"}
+)
 """Under the lock of their container they may be locked at any time; without it, nothing of the order comes after them."""
 
 _LOCKING = re.compile(

@@ -39,6 +39,7 @@ from moorage.containers.canaries.schemas import CanaryRequest
 from moorage.containers.canaries.service import abort_canary, change_canary, promote_canary
 from moorage.containers.drafts.service import apply_draft
 from moorage.containers.models import ContainerRow
+from moorage.containers.repository import lock_container
 from moorage.containers.rollout import Rollout
 from moorage.containers.states import Strategy
 from moorage.containers.versions.models import VersionResponseTimesRow
@@ -361,8 +362,7 @@ async def test_without_credit_for_the_next_hour_both_go(world: World) -> None:
     async with driven(world, WatchedEngine(world.machine)):
         container_id = await begin(world)
         async with world.database.transaction() as session:
-            row = await session.get(ContainerRow, container_id)
-            assert row is not None
+            row = await lock_container(session, container_id)
             await service.stop_because(session, row, service.Reason.STOPPED_NO_CREDIT)
         await eventually(lambda: world.nothing_left(container_id), "nothing runs")
     row = await world.container(container_id)
