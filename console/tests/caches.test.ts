@@ -93,6 +93,16 @@ test.each([
   const shown = progressOf(starting(progress), NOW);
   expect(shown).toMatchObject({ text: "40 of 600 s" });
   expect(shown?.doing).toEqual(doing);
+  // Seconds are no measure of work that can be seen.
+  expect(shown?.fraction).toBe(doing ? undefined : 40 / 600);
+});
+
+test.each([
+  [100, undefined],
+  [45, "Fails in 5 s unless it is ready by then."],
+  [30, "Its time is up."],
+])("a start that has been at it for 40 of %d s", (limit_s, words) => {
+  expect(progressOf(starting({ limit_s }), NOW)?.soonUp).toBe(words);
 });
 
 test("who waits for the first replica is said, also before its process runs", () => {

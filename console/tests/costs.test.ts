@@ -21,7 +21,7 @@ const COST: CostOfRequests = {
 describe("what requests cost", () => {
   it("adds up to what was spent, idle hours last", () => {
     const rows = rowsOf(COST);
-    expect(rows.map((row) => row.name)).toEqual(["app", "A key that is gone (key_b)", "Keys that were not noted", "1 hour without a request"]);
+    expect(rows.map((row) => row.name)).toEqual(["app", "A key that is gone (key_b)", "Requests without a recorded key", "1 hour without a request"]);
     expect(rows.reduce((sum, row) => sum + row.microusd, 0)).toBe(COST.spent_microusd);
     expect(rowsOf({ ...COST, idle_hours: 0, idle_microusd: 0 })).toHaveLength(3);
   });

@@ -86,8 +86,12 @@ test("a line's colours are kept and its other escapes dropped", () => {
 });
 
 test("an instance type in one line", () => {
-  const type = { gpu_model: "NVIDIA L40S", gpu_count: 2, vcpu_millis: 7_500, memory_bytes: 64 * 2 ** 30 };
-  expect(hardware(type)).toBe("2 × L40S · 7.5 vCPU · 64 GiB");
+  const sizes = { vcpu_millis: 7_500, memory_bytes: 64 * 2 ** 30 };
+  const type = { gpu_model: "NVIDIA L40S", gpu_count: 2, gpu_memory_bytes: 46_068 * 2 ** 20, ...sizes };
+  expect(hardware(type)).toBe("2 × L40S 45 GiB · 7.5 vCPU · 64 GiB RAM");
+  expect(hardware({ ...type, gpu_memory_bytes: null })).toBe("2 × L40S · 7.5 vCPU · 64 GiB RAM");
+  expect(hardware({ ...type, gpu_count: 1, gpu_model: "NVIDIA H100 80GB HBM3" })).toBe("H100 80GB HBM3 · 7.5 vCPU · 64 GiB RAM");
+  expect(hardware({ ...type, gpu_count: 0, gpu_model: null, gpu_memory_bytes: null })).toBe("No GPU · 7.5 vCPU · 64 GiB RAM");
   expect(shortDigest(`sha256:9c41${"0".repeat(56)}e07b`)).toBe("sha256:9c41…e07b");
 });
 

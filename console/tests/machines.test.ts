@@ -1,10 +1,10 @@
 /** What is said and drawn of machines that joined. */
 import { expect, test } from "vitest";
 
-import { joinedCondition } from "@/machines/condition";
-import { intakeOf, isExpected, type Machine, takesReplicas } from "@/machines/machine";
-import { type Day, dayInWords, markOf, overallReliability, stripInWords } from "@/machines/presence";
-import { isOnlyTaker, type Listed } from "@/pages/operator/machineList";
+import { counted, joinedCondition } from "@/machines/condition";
+import { intakeOf, isExpected, type Machine, seenAgo, takesReplicas } from "@/machines/machine";
+import { type Day, dayInWords, markOf, overallReliability, percent, stripInWords, tierOf } from "@/machines/presence";
+import { isOnlyTaker, type Listed, troubleFirst } from "@/pages/operator/machineList";
 
 const NOW = new Date("2026-11-18T12:00:00Z");
 const HOUR = 3600;
@@ -80,6 +80,29 @@ test.each([
   expect(markOf(one)).toBe(mark);
 });
 
+test("machines are counted by what they are, each once", () => {
+  expect(counted(["lost", "active", "probation", "active", "attention"])).toBe("2 active, 1 on probation, 1 needing attention, 1 lost");
+});
+
+test("what needs the operator comes first", () => {
+  const listed = (key: string, state: Machine["state"]): Listed => ({ key, name: key, node: null, machine: machine({ id: key, state }) });
+  const all = [listed("a", "active"), listed("b", "draining"), listed("c", "lost")];
+  expect(troubleFirst(all, NOW).map((one) => one.key)).toEqual(["c", "a", "b"]);
+});
+
+test("a reliability is never rounded up to one, and a machine that proves itself is on no tier", () => {
+  expect([percent(0.9996), percent(0.97), percent(1)]).toEqual(["99.9 %", "97.0 %", "100.0 %"]);
+  expect([tierOf(machine({ tier: "trusted" })), tierOf(machine({ tier: "probation", state: "verifying" }))]).toEqual(["Trusted", "–"]);
+});
+
+test.each([
+  [5_000, "now"],
+  [18_000_000, "5 h ago"],
+  [18_300_000, "5 h 5 min ago"],
+])("%i ms ago", (ms, words) => {
+  expect(seenAgo(ms)).toBe(words);
+});
+
 test("days are said in words", () => {
   expect(dayInWords(day(21 * HOUR, 3 * HOUR))).toBe("12 Nov: there 21 h 0 min, away 3 h 0 min");
   expect(dayInWords(day(0))).toBe("12 Nov: not counted on");
@@ -89,9 +112,11 @@ test("days are said in words", () => {
 });
 
 test("of several machines each counts by the time that it was there", () => {
-  const steady = machine({ reliability: 1, days: [day(9 * HOUR)] });
-  const shaky = machine({ reliability: 0.5, days: [day(HOUR)] });
-  expect(overallReliability([steady, shaky])).toBeCloseTo(0.95);
-  expect(overallReliability([machine({ reliability: 0.95, days: [] })])).toBeCloseTo(0.95);
+  const steady = machine({ reliability: 1, days: [day(24 * HOUR), day(24 * HOUR), day(24 * HOUR)] });
+  const shaky = machine({ reliability: 0.6, days: [day(24 * HOUR)] });
+  expect(overallReliability([steady, shaky])).toBeCloseTo(0.9);
+  // Nobody has looked at it for a day yet: what it begins with is no measurement.
+  expect(overallReliability([steady, machine({ reliability: 0.95, days: [day(HOUR)] })])).toBeCloseTo(1);
+  expect(overallReliability([machine({ reliability: 0.95, days: [] })])).toBeNull();
   expect(overallReliability([machine({ reliability: 0.95, joined_at: null })])).toBeNull();
 });

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { isSearched, targetOf } from "@/frame/operatorTargets";
-import { gpusInUse, machineGpus, monthSoFar, notable } from "@/pages/operator/home";
-import type { Node } from "@/pages/operator/queries";
+import { causesOf, verdictOf, working } from "@/pages/operator/causes";
+import { gpusInUse, machineGpus, monthSoFar } from "@/pages/operator/home";
+import { obstacleOf } from "@/pages/operator/payoutObstacle";
+import type { Node, Part } from "@/pages/operator/queries";
 import { about, lacking } from "@/pages/operator/setup";
 
 type Gpus = Pick<Node, "gpus">;
@@ -35,17 +37,74 @@ describe("the operator's home", () => {
     expect(gpusInUse(nodes)).toEqual({ used: 3, total: 4 });
   });
 
-  it("shows the worst parts first and keeps their order otherwise", () => {
-    const parts = (["ok", "unknown", "failing", "ok", "warning"] as const).map((state, index) => ({ state, index }));
-    expect(notable(parts, 4).map((one) => one.index)).toEqual([2, 4, 1, 0]);
-  });
-
   it("draws the whole month and asks for it up to today, in UTC", () => {
     const february = monthSoFar(new Date("2028-02-10T23:30:00-02:00"));
     expect(february.dates).toHaveLength(29);
     expect([february.first, february.last, february.name]).toEqual(["2028-02-01", "2028-02-11", "February"]);
     // Already the next month in UTC.
     expect(monthSoFar(new Date("2026-10-31T23:30:00-02:00")).first).toBe("2026-11-01");
+  });
+});
+
+describe("health", () => {
+  const part = (name: string, state: Part["state"], message: string, since: string | null = null): Part => ({
+    name,
+    state,
+    message,
+    since,
+    what_to_do: state === "ok" ? null : "Do something.",
+  });
+  const parts = [
+    part("database", "ok", "Answers."),
+    part("reconciler mail", "failing", "Has never run."),
+    part("backup", "unknown", "Has never run."),
+    part("reconciler containers", "failing", "Has never run.", "2026-11-19T15:53:00Z"),
+    part("engine rack-4", "failing", "The machine is lost."),
+    part("disk", "warning", "3 % free."),
+    part("gateway", "failing", "No gateway has ever reported."),
+  ];
+
+  it("says one cause once, the gravest first", () => {
+    const causes = causesOf(parts);
+    expect(causes.map((one) => one.title)).toEqual(["Gateway", "Engine of rack-4", "2 controller jobs", "Disk", "Backup", "Database"]);
+    expect(causes[2]).toMatchObject({
+      since: "2026-11-19T15:53:00Z",
+      members: [
+        { word: "sending of mail", name: "mail" },
+        { word: "starting and stopping containers", name: "containers" },
+      ],
+    });
+  });
+
+  it("names what is worst", () => {
+    expect(working(parts)).toBe("1 of 7 parts work");
+    expect(verdictOf(parts)).toBe("4 of 7 parts fail: gateway, engine of rack-4, 2 controller jobs");
+    const lesser = parts.filter((one) => one.state !== "failing");
+    expect(verdictOf(lesser)).toBe("1 of 3 parts needs attention: disk");
+    expect(verdictOf(lesser.filter((one) => one.state !== "warning"))).toBe("1 of 2 parts is not known: backup");
+    expect(verdictOf([parts[0]!, part("tunnel", "ok", "Open.")])).toBe("All 2 parts work");
+  });
+});
+
+describe("a payout", () => {
+  const now = new Date("2026-11-19T15:53:00Z");
+  const payout = { amount_microusd: 12_000_000, covered_microusd: 12_000_000, frozen_until: null };
+
+  it("can be sent where it is covered and the account is not new", () => {
+    expect(obstacleOf(payout, now)).toBeNull();
+  });
+
+  it("is on hold where the account was changed, and says the day and not only its weekday", () => {
+    const held = obstacleOf({ ...payout, frozen_until: "2026-11-26T15:53:00Z" }, now);
+    expect(held).toMatchObject({ word: "On hold", onHold: true });
+    expect(held?.reason).toMatch(/before Thu 26 Nov 2026, \d\d:\d\d \(in 7 d 0 h\)/);
+  });
+
+  it("says what is left where some of it was taken back, and leaves the decision", () => {
+    expect(obstacleOf({ ...payout, covered_microusd: 5_000_000 }, now)).toMatchObject({
+      reason: "Only $5.00 is left: the rest was taken back.",
+      onHold: false,
+    });
   });
 });
 

@@ -12,8 +12,12 @@ import { requestsIn } from "@/containers/traffic";
 import { found, type Target } from "@/frame/found";
 import { grouped } from "@/pages/billing/groups";
 import type { Entry } from "@/pages/billing/queries";
+import { instructionLines } from "@/pages/billing/transferLines";
 import { lasting } from "@/pages/create/lasting";
+import { cheapestHere } from "@/pages/create/start/templatePrice";
 import { filterIn, healthCheckText, searchOf } from "@/pages/logs/filter";
+import { standingOf, subjectOf } from "@/pages/webhooks/delivery";
+import type { Delivery } from "@/pages/webhooks/queries";
 
 const TYPES = [
   { name: "cpu-nano", price_per_hour_microusd: 5_000 },
@@ -36,7 +40,7 @@ test("an activity says what happened, then why", () => {
   const scaled = activity("container.autoscale", { from: 1, to: 5 }, "12.0 in flight + headroom 6.0 = 18.0, ÷ 4 → 5 replicas.");
   expect(sentenceFor(scaled)).toMatchObject({ what: "Scaled 1 → 5", detail: scaled.message });
   expect(sentenceFor(activity("container.state", { to: "RUNNING" }))).toEqual({ what: "Running", detail: "", tone: "ok" });
-  expect(sentenceFor(activity("container.edit", { fields: ["image", "port"] })).detail).toBe("image, port");
+  expect(sentenceFor(activity("container.edit", { fields: ["image", "start_command", "env.TOKEN"] })).detail).toBe("Image, start command, TOKEN");
   const removed = activity("cache.delete", { node: "machine-1", size_bytes: 15 });
   expect(sentenceFor(removed)).toMatchObject({ what: "Deletion of a cache asked for", detail: "on machine-1" });
   expect(sentenceFor(activity("container.of_tomorrow", {})).what).toBe("of tomorrow");
@@ -93,13 +97,57 @@ test("hours of a container and a day are one line, with the balance after the ne
   ]);
 });
 
+test("of each line of a bank account, what a bank's form takes is copied", () => {
+  const text = "Moorage at the Example Bank\nIBAN XX00 1234\n\nBIC: EXAMPLEX\nIbanez & Sons";
+  expect(instructionLines(text).map((one) => one.value)).toEqual([
+    "Moorage at the Example Bank",
+    "XX00 1234",
+    "EXAMPLEX",
+    "Ibanez & Sons",
+  ]);
+});
+
+const NOON = new Date("2026-11-19T12:00:00");
+
+test.each([
+  [{ delivered_at: "2026-11-19T11:59:00", status: 204 }, "Delivered", "Answered 204"],
+  [{ next_try_at: "2026-11-19T12:00:05", tries: 0 }, "On its way", "Next try 12:00:05"],
+  [{ next_try_at: "2026-11-20T09:00:00", tries: 3, status: 500 }, "Tries again", "Answered 500, next try 20 Nov 09:00:00"],
+  [{ next_try_at: "2026-11-19T11:56:00", tries: 0 }, "Overdue", "Due 4 min ago"],
+  [{ tries: 10, error: "No answer within 10 s." }, "Given up", "No answer within 10 s."],
+])("a delivery %o: %s", (facts, word, response) => {
+  const delivery = { delivered_at: null, next_try_at: null, tries: 1, status: null, error: null, ...facts } as unknown as Delivery;
+  expect(standingOf(delivery, NOON)).toMatchObject({ word, response });
+});
+
+test("what an event is about", () => {
+  const about = (data: object) => subjectOf({ payload: { data } } as unknown as Delivery, (id) => (id === "ctr_1" ? "chat" : undefined));
+  expect(about({ container_id: "ctr_1", details: { from: "RUNNING", to: "FAILED" } })).toBe("chat: Running → Failed");
+  expect(about({ container_id: "ctr_2", details: {} })).toBe("ctr_2");
+  expect(about({ amount_microusd: 20_000_000, kind: "card_top_up" })).toBe("+$20.00, card top up");
+  expect(about({ target: "inv_1", details: { email: "ines@example.com" } })).toBe("ines@example.com");
+  expect(about({ container_id: "ctr_1", details: { from: null, to: "PENDING" } })).toBe("chat: Pending");
+  expect(subjectOf({ payload: { organization_id: "org_1", data: { target: "org_1" } } } as unknown as Delivery, () => undefined)).toBe("");
+  expect(about({})).toBe("");
+});
+
+test("a template costs at least what the cheapest type costs that a machine here has and that holds its server", () => {
+  const gib = 2 ** 30;
+  const type = (gpu: string | null, memory: number, price: number, capacity = 4) =>
+    ({ gpu_model: gpu, memory_bytes: memory * gib, price_per_hour_microusd: price, capacity });
+  const types = [type(null, 0.25, 1), type(null, 8, 2), type("NVIDIA L4", 32, 8), type("NVIDIA A10G", 32, 5, 0)];
+  expect(cheapestHere({ runs_without_gpu: true, memory_bytes: gib }, types)).toBe(2);
+  expect(cheapestHere({ runs_without_gpu: false, memory_bytes: gib }, types)).toBe(8);
+  expect(cheapestHere({ runs_without_gpu: false, memory_bytes: gib }, [])).toBe(null);
+});
+
 test("how long the balance lasts: without the new container, with its least, with its most", () => {
   const hour = 3_600_000;
   const spending = { balance: 100, others: 10, runsOut: null, each: 10, min: 1, max: 4 };
   expect(lasting(spending, 0)).toEqual([
-    { words: "Today's containers only", until: 10 * hour, fraction: 1 },
-    { words: "With this one, 1 replica", until: 5 * hour, fraction: 0.5 },
-    { words: "With this one, 4 replicas", until: 2 * hour, fraction: 0.2 },
+    { words: "Today's containers only", count: 0, until: 10 * hour, fraction: 1 },
+    { words: "With this one, 1 replica", count: 1, until: 5 * hour, fraction: 0.5 },
+    { words: "With this one, 4 replicas", count: 4, until: 2 * hour, fraction: 0.2 },
   ]);
   const known = lasting({ ...spending, runsOut: 12 * hour, max: 1 }, 0);
   expect(known.map((one) => one.until)).toEqual([12 * hour, 6 * hour]);

@@ -11,45 +11,44 @@ from moorage.telemetry.partition_repository import create_partition
 from tests.database.api_support import Api
 
 INFO = "\x1b[32mINFO\x1b[0m"
+ENDED_MINUTES_AGO = 25.2
+"""Started five minutes earlier: that is what it had to become healthy."""
 _TIMES = ("created_at", "started_at", "ready_at", "ended_at", "first_at", "last_at", "time")
 _WHERE = {
     "slot": 0,
     "generation": 3,
     "image": "ghcr.io/northwind/whisper:3",
     "image_digest": f"sha256:51be{'0' * 56}c2d9",
-    "node": "gpu-node-02",
+    "node": "gpu-node-05",
     "gpu_device_ids": ["GPU-0"],
-    "gpus": [
-        {"device_id": f"GPU-{number}", "model": "NVIDIA L40S", "memory_bytes": 48 * 2**30}
-        for number in range(2)
-    ],
+    "gpus": [{"device_id": "GPU-0", "model": "NVIDIA L4", "memory_bytes": 24 * 2**30}],
 }
 LOOPBACK: dict[str, Any] = {
     **_WHERE,
     "reason": "listens_on_loopback_only",
-    "message": "Listens on 127.0.0.1:8000; expected 0.0.0.0:8080. Bind to 0.0.0.0 inside the container.",
+    "message": "Listens on 127.0.0.1:8000; expected 0.0.0.0:8000. Bind to 0.0.0.0 inside the container.",
     "exit_code": None,
     "created_at": 31.0,
     "started_at": 30.2,
     "ready_at": None,
-    "ended_at": 25.0,
+    "ended_at": ENDED_MINUTES_AGO,
     "probes": [
-        {"by": "controller", "outcome": "refused", "status": None, "first_at": 30.1, "last_at": 25.1, "count": 300}
+        {"by": "controller", "outcome": "refused", "status": None, "first_at": 30.1, "last_at": 25.2, "count": 300}
     ],
     "last_lines": [
-        {"time": 30.1, "stream": "stdout", "text": f"{INFO}: Started server process [1]"},
-        {"time": 30.1, "stream": "stdout", "text": f"{INFO}: Waiting for application startup."},
-        {"time": 29.8, "stream": "stdout", "text": "model large-v3 loaded in 18.4 s (cuda:0, float16)"},
+        {"time": 30.19, "stream": "stdout", "text": f"{INFO}: Started server process [1]"},
+        {"time": 30.18, "stream": "stdout", "text": f"{INFO}: Waiting for application startup."},
+        {"time": 29.85, "stream": "stdout", "text": "model large-v3 loaded in 18.4 s (cuda:0, float16)"},
         {"time": 29.8, "stream": "stdout", "text": f"{INFO}: Application startup complete."},
         {"time": 29.8, "stream": "stdout", "text": f"{INFO}: Uvicorn running on http://127.0.0.1:8000"},
-        {"time": 25.0, "stream": "stdout", "text": f"{INFO}: Shutting down"},
+        {"time": ENDED_MINUTES_AGO, "stream": "stdout", "text": f"{INFO}: Shutting down"},
     ],
 }  # fmt: skip
 OUT_OF_MEMORY: dict[str, Any] = {
     **_WHERE,
     "generation": 2,
     "reason": "out_of_memory",
-    "message": "Ended by the kernel at 8 GiB of memory. Choose an instance type with more memory.",
+    "message": "Out of memory: it used more than its 32 GiB. Choose a larger instance type.",
     "exit_code": 137,
     "created_at": 95.0,
     "started_at": 94.5,

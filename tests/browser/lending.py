@@ -88,14 +88,21 @@ async def lend(
 
 
 async def add_earnings(
-    api: Api, organization_id: str, machine_id: str, *, hours: int, are_held: bool = False
+    api: Api,
+    organization_id: str,
+    machine_id: str,
+    *,
+    hours: int,
+    are_held: bool = False,
+    days_ago: int = 0,
 ) -> None:
-    """One after the other until now, as they are settled: what each is worth, and its movement in the ledger. Paid by transfer,
-    and payable unless they `are_held`."""
+    """One after the other until so many days ago, as they are settled: what each is worth, and its movement in the ledger. Paid by
+    transfer, and payable unless they `are_held`."""
     about = {
         "owner": organization_id,
         "machine": machine_id,
-        "hours": hours,
+        "first": days_ago * 24,
+        "last": days_ago * 24 + hours - 1,
         "earned": EARNED_MICROUSD,
         "price": PRICE_MICROUSD,
         "held": are_held,
@@ -105,17 +112,17 @@ async def add_earnings(
         "hour_ended_at, served_us, length_us, price_microusd, share_percent, card_microusd, transfer_microusd, card_payable_at, "
         "transfer_payable_at, card_matured_at, transfer_matured_at) SELECT 'hour_' || CAST(:machine AS text) || n, 'rep_' || CAST(:machine AS text), CAST(:owner AS text), "
         "'org_buyer', CAST(:machine AS text), now() - (n + 1) * interval '1 hour', now() - n * interval '1 hour', 3600000000, 3600000000, "
-        "CAST(:price AS bigint), 70, 0, CAST(:earned AS bigint), now() + interval '120 days', now() + interval '7 days', "
+        "CAST(:price AS bigint), 70, 0, CAST(:earned AS bigint), now() + interval '120 days', now() + (168 - n) * interval '1 hour', "
         "CASE WHEN CAST(:held AS bool) THEN NULL ELSE now() END, CASE WHEN CAST(:held AS bool) THEN NULL ELSE now() END "
-        "FROM generate_series(0, CAST(:hours AS int) - 1) n",
+        "FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n",
         **about,
     )
     await api.execute(
         "WITH booked AS (INSERT INTO ledger_transactions (id, key, kind, organization_id, at, details) "
         "SELECT 'txn_' || CAST(:machine AS text) || n, 'earn:' || CAST(:machine AS text) || n, 'earning', CAST(:owner AS text), now() - n * interval '1 hour', "
-        "jsonb_build_object('machine_id', CAST(:machine AS text)) FROM generate_series(0, CAST(:hours AS int) - 1) n RETURNING id) "
+        "jsonb_build_object('machine_id', CAST(:machine AS text)) FROM generate_series(CAST(:first AS int), CAST(:last AS int)) n RETURNING id) "
         "INSERT INTO ledger_entries (transaction_id, account, amount_microusd) SELECT id, account, amount FROM booked, "
         "(VALUES ('usage', -CAST(:earned AS bigint)), ('earnings:' || CAST(:owner AS text), CAST(:earned AS bigint))) "
         "AS leg (account, amount)",
-        **{name: about[name] for name in ("owner", "machine", "hours", "earned")},
+        **{name: about[name] for name in ("owner", "machine", "first", "last", "earned")},
     )

@@ -1,21 +1,27 @@
 """A project in which something of everything happens: for the pictures, and for tests of every page."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from moorage.kit.clock import system_clock
-from moorage.kit.ids import new_audit_record_id
-from moorage.machines.states import MachineState
-from moorage.machines.words import sentence
-from tests.browser.capsules import LOOPBACK, OUT_OF_MEMORY, add_capsule
+from tests.browser.capsules import ENDED_MINUTES_AGO, LOOPBACK, OUT_OF_MEMORY, add_capsule
+from tests.browser.deliveries import settle_deliveries
+from tests.browser.fleet import Machine, add_machines, count_replicas, gpus_of
 from tests.browser.history import add_history
-from tests.browser.lending import add_earnings, add_lent_machines
-from tests.browser.money import add_money
+from tests.browser.lending import EARNED_MICROUSD, add_earnings, add_lent_machines
+from tests.browser.money import Slot, add_money
+from tests.browser.people import (
+    add_keys,
+    add_people,
+    add_webhooks,
+    ask_for_payout,
+    note_uses,
+    sign_in,
+    then,
+)
 from tests.browser.requests import NO_REQUESTS, Requests, add_requests
 from tests.browser.versions import add_versions
-from tests.browser.world import World
-from tests.database.api_support import Api, Home
+from tests.browser.world import Past, Placed, World
+from tests.database.api_support import Home
 
 INFO = "\x1b[32mINFO\x1b[0m"
 REQUEST = (
@@ -24,7 +30,7 @@ REQUEST = (
 CHAT_LINES = [
     f"{INFO} Started server process [1]",
     f"{INFO} Application startup complete.",
-    f"{INFO} Uvicorn running on \x1b[1mhttp://0.0.0.0:8080\x1b[0m (Press CTRL+C to quit)",
+    f"{INFO} Uvicorn running on \x1b[1mhttp://0.0.0.0:8000\x1b[0m (Press CTRL+C to quit)",
     *(
         line
         for turn in range(60)
@@ -42,13 +48,26 @@ CHAT_LINES = [
     ),
 ]
 LOOPBACK_LINES = [
-    f"{INFO}: Started server process [1]",
-    f"{INFO}: Waiting for application startup.",
-    "model large-v3 loaded in 18.4 s (cuda:0, float16)",
-    f"{INFO}: Application startup complete.",
-    f"{INFO}: Uvicorn running on \x1b[1mhttp://127.0.0.1:8000\x1b[0m (Press CTRL+C to quit)",
-    f"{INFO}: Shutting down",
+    # Minutes ago.
+    (30.19, f"{INFO}: Started server process [1]"),
+    (30.18, f"{INFO}: Waiting for application startup."),
+    (29.85, "model large-v3 loaded in 18.4 s (cuda:0, float16)"),
+    (29.8, f"{INFO}: Application startup complete."),
+    (29.8, f"{INFO}: Uvicorn running on \x1b[1mhttp://127.0.0.1:8000\x1b[0m (Press CTRL+C to quit)"),
+    (ENDED_MINUTES_AGO, f"{INFO}: Shutting down"),
 ]
+BEGAN = timedelta(days=27, hours=2)
+CHAT_SINCE = timedelta(days=26, hours=23, minutes=33)
+EVALUATED = timedelta(days=9, minutes=14), timedelta(days=2, minutes=14)
+"""The one that is stopped: from when to when."""
+DRAINED_SINCE = timedelta(hours=29, minutes=58)
+SECOND_VERSION_AGO, THIRD_VERSION_AGO = timedelta(days=5, hours=2, minutes=26), timedelta(hours=3, minutes=9)
+SERVED_BY_THE_HOUR = {
+    "kokoro-tts": (timedelta(days=20, minutes=23), "gpu-node-05"),
+    "bge-reranker-v2": (timedelta(days=13, minutes=41), "rack-2"),
+    "bge-m3-embeddings": (timedelta(days=6, minutes=7), "rack-3"),
+}
+"""With one replica: since when, and where."""
 
 
 @dataclass(frozen=True)
@@ -69,67 +88,229 @@ class Scene:
 
 
 def paint(world: World) -> Scene:
-    now = system_clock.now()
-    world.do(_machines(world.api))
-    world.do(_machines_that_joined(world.api, now))
-    home = world.home("mara@northwind.example", "Northwind AI", "production")
-    stopped = world.container(
-        home,
-        "mistral-nemo-eval",
-        "STOPPED",
-        reason="stopped_by_user",
-        message="Stopped.",
-        settings={"image": "ghcr.io/northwind/mistral:1", "registry_provider": "github", "cache_gib": 34},
-    )
-    world.do(world.api.new_cache(stopped, "gpu-node-03", size_bytes=int(26.4 * 2**30)))
-    failed = world.container(
-        home,
-        "whisper-large-v3",
-        "FAILED",
-        reason="listens_on_loopback_only",
-        message="Listens on 127.0.0.1:8000; expected 0.0.0.0:8080. Bind to 0.0.0.0 inside the container.",
-        state_since=now - timedelta(minutes=25),
-        settings={
-            "start_command": "uvicorn app:api --host 127.0.0.1 --port 8000",
-            "port": 8080,
-            "health_path": "/health",
-        },
-        logs=LOOPBACK_LINES,
-    )
-    world.container(home, "gemma-2-9b-ab", "STOPPING", ready=1, message="Drains its requests.")
+    now = world.now()
+    machines = add_machines(world, now - timedelta(days=40))
+    with world.at(now - BEGAN):
+        home = world.home("mara@northwind.example", "Northwind AI", "production")
+        other = world.home("lea@harbour.example", "Harbour Labs", "research")
+    webhooks = add_webhooks(world, home)
+    keys = add_keys(world, home)
+    stopped = _stopped(world, home, machines)
+    failed = _failed(world, home, machines)
+    draining = _draining(world, home, machines)
     world.container(
         home,
         "qwen2.5-72b-instruct",
         "PENDING",
         desired_replicas=2,
         reason="no_capacity",
-        message="Waits for an H200.",
+        message="Waits for NVIDIA H200: no machine of this installation has one. Choose another instance type, or ask the operator.",
+        past=[("PENDING", now - timedelta(minutes=18))],
+        settings={"instance_type": "h200-141gb", "image": "ghcr.io/northwind/vllm-qwen:0.7.0"},
     )
+    starting = _starting(world, home, machines["gpu-node-03"])
+    pulling = _pulling(world, home)
+    served = {
+        name: _served_by_the_hour(world, home, name, ago, machines[machine])
+        for name, (ago, machine) in SERVED_BY_THE_HOUR.items()
+    }
+    running = _running(world, home, machines["gpu-node-03"], list(keys.values())[:: len(keys) - 1])
+    requests = add_requests(world, home, running, keys["mobile-app"], machines["gpu-node-05"])
+    _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
+    lent = world.do(add_lent_machines(world.api, home.organization_id, now))
+    add_people(world, home, webhooks, lent["shed-t4"])
+    for machine, hours, days_ago in (("harbour-01", 264, 7), ("harbour-01", 168, 0), ("lab-l40s", 160, 0)):
+        world.do(
+            add_earnings(
+                world.api,
+                home.organization_id,
+                lent[machine],
+                hours=hours,
+                days_ago=days_ago,
+                are_held=days_ago == 0,
+            )
+        )
+    world.do(add_earnings(world.api, other.organization_id, "mch_elsewhere", hours=40, days_ago=7))
+    world.do(ask_for_payout(world.api, other.organization_id, 40 * EARNED_MICROUSD))
+    slots = [Slot(served[name], now - ago) for name, (ago, _) in SERVED_BY_THE_HOUR.items()]
+    slots += [
+        Slot(running, now - CHAT_SINCE),
+        Slot(running, now - CHAT_SINCE + timedelta(minutes=25), slot=1, by_day=True),
+        Slot(running, now - timedelta(minutes=45), slot=2),
+        Slot(running, now - timedelta(minutes=35), slot=3),
+        Slot(draining, now - DRAINED_SINCE),
+        Slot(stopped, now - EVALUATED[0], until=now - EVALUATED[1]),
+        Slot(failed, now - timedelta(minutes=93), until=now - timedelta(minutes=70)),
+    ]
+    world.do(add_money(world.api, home, slots, now))
+    note_uses(world, home)
+    count_replicas(world, machines)
+    world.do(settle_deliveries(world.api, webhooks.served, webhooks.gone, now))
+    sign_in(world, home)
+    return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
+
+
+def _stopped(world: World, home: Home, machines: dict[str, Machine]) -> str:
+    began, ended = (world.now() - ago for ago in EVALUATED)
+    stopped = world.container(
+        home,
+        "mistral-nemo-eval",
+        "STOPPED",
+        reason="stopped_by_user",
+        message="Stopped.",
+        past=[
+            *_started(began),
+            ("STOPPING", ended),
+            ("STOPPED", ended + timedelta(seconds=9)),
+        ],
+        settings={
+            "image": "ghcr.io/northwind/mistral:1",
+            "registry_provider": "github",
+            "instance_type": "l40s-48gb",
+            "cache_gib": 34,
+        },
+    )
+    engine, name = machines["gpu-node-03"]
+    world.do(world.api.new_cache(stopped, name, engine=engine, size_bytes=int(26.4 * 2**30)))
+    return stopped
+
+
+def _failed(world: World, home: Home, machines: dict[str, Machine]) -> str:
+    """It ran out of memory, was given another image, and that one listens where nobody reaches it."""
+    now = world.now()
+
+    def ago(minutes: float) -> timedelta:
+        return timedelta(minutes=minutes)
+
+    began, ended = now - ago(30.2), now - ago(ENDED_MINUTES_AGO)
+    machine = machines["gpu-node-05"]
+    failed = world.container(
+        home,
+        "whisper-large-v3",
+        "FAILED",
+        reason="listens_on_loopback_only",
+        message=LOOPBACK["message"],
+        generation=3,
+        failed_generation=3,
+        past=[
+            *(
+                (state, now - ago(minutes))
+                for state, minutes in (("PENDING", 97), ("PULLING", 96.9), ("STARTING", 94.5))
+            ),
+            ("RUNNING", now - ago(93)),
+            ("FAILED", now - ago(70)),
+            ("PENDING", now - ago(32)),
+            ("PULLING", now - ago(31.9)),
+            ("STARTING", began),
+            ("FAILED", ended),
+        ],
+        replicas=[Placed(began, machine, state="removed", ended=ended)],
+        settings={
+            "image": "ghcr.io/northwind/whisper:3",
+            "registry_provider": "github",
+            "instance_type": "l4-24gb",
+            "start_command": "uvicorn app:api --host 127.0.0.1 --port 8000",
+            "port": 8000,
+            "health_path": "/health",
+        },
+        logs=[(now - ago(minutes), line) for minutes, line in LOOPBACK_LINES],
+    )
+    world.do(
+        world.api.execute(
+            "UPDATE replicas SET ready_at = NULL, routed_at = NULL WHERE container_id = :id", id=failed
+        )
+    )
+    for content in (OUT_OF_MEMORY, LOOPBACK):
+        world.do(add_capsule(world.api, failed, content, now))
+    return failed
+
+
+def _draining(world: World, home: Home, machines: dict[str, Machine]) -> str:
+    began, stopping = world.now() - DRAINED_SINCE, world.now() - timedelta(seconds=20)
+    return world.container(
+        home,
+        "gemma-2-9b-ab",
+        "STOPPING",
+        message="Drains its requests.",
+        desired_state="stopped",
+        past=[*_started(began), ("STOPPING", stopping)],
+        replicas=[Placed(began, machines["gpu-node-05"], gpus_of("gpu-node-05", 2)[1:], state="draining")],
+        settings={"instance_type": "l4-24gb", "image": "ghcr.io/northwind/vllm-gemma:0.6.3"},
+    )
+
+
+def _starting(world: World, home: Home, machine: Machine) -> str:
+    """Two replicas on one machine: the first fills its cache, the other waits for that."""
+    now = world.now()
+    began = now - timedelta(seconds=44)
     downloads = {"step": "download", "cache_bytes": 9_300_000_000, "bytes_per_s": 212_000_000, "waiting": 1}
-    started = {"phase": "start", "started_at": (now - timedelta(seconds=42)).isoformat(), "limit_s": 300}
-    starting = world.container(
+    started = {"phase": "start", "started_at": began.isoformat(), "limit_s": 300}
+    return world.container(
         home,
         "flux-schnell",
         "STARTING",
         desired_replicas=2,
         progress=started | downloads,
-        state_since=now - timedelta(seconds=42),
-        settings={"cache_gib": 40},
+        past=[
+            ("PENDING", now - timedelta(seconds=131)),
+            ("PULLING", now - timedelta(seconds=130)),
+            ("STARTING", began),
+        ],
+        replicas=[
+            Placed(began, machine, gpus_of("gpu-node-03", 3)[2:], state="starting"),
+            Placed(began, machine, gpus_of("gpu-node-03", 4)[3:], slot=1, state="requested"),
+        ],
+        settings={
+            "instance_type": "l40s-48gb",
+            "image": "ghcr.io/northwind/flux:1.4",
+            "category": "Image",
+            "min_replicas": 2,
+            "max_replicas": 2,
+            "cache_gib": 40,
+        },
     )
-    pulled = {"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000}
-    pulling = world.container(
-        home, "sdxl-turbo", "PULLING", progress=pulled, state_since=now - timedelta(seconds=95)
+
+
+def _pulling(world: World, home: Home) -> str:
+    now = world.now()
+    return world.container(
+        home,
+        "sdxl-turbo",
+        "PULLING",
+        progress={"phase": "pull", "done_bytes": 5_100_000_000, "total_bytes": 8_200_000_000},
+        past=[("PENDING", now - timedelta(seconds=96)), ("PULLING", now - timedelta(seconds=95))],
+        settings={"instance_type": "l4-24gb", "image": "ghcr.io/northwind/sdxl:2", "category": "Image"},
     )
-    for name in ("kokoro-tts", "bge-reranker-v2", "bge-m3-embeddings"):
-        world.container(home, name, "RUNNING", ready=1, settings={"instance_type": "l4-24gb"})
+
+
+def _served_by_the_hour(world: World, home: Home, name: str, ago: timedelta, machine: Machine) -> str:
+    since = world.now() - ago
+    return world.container(
+        home,
+        name,
+        "RUNNING",
+        past=_started(since),
+        replicas=[Placed(since, machine, gpus_of(machine[1], 1))],
+        serving_generation=1,
+        settings={"instance_type": "l4-24gb", "image": f"ghcr.io/northwind/{name.rpartition('-')[0]}:2"},
+    )
+
+
+def _running(world: World, home: Home, machine: Machine, key_ids: list[str]) -> str:
+    now = world.now()
+    first, second = gpus_of("gpu-node-03", 2)
     running = world.container(
         home,
         "llama-3.1-8b-chat",
         "RUNNING",
-        ready=2,
         desired_replicas=2,
         serving_generation=1,
         image_digest=f"sha256:9c41{'0' * 56}e07b",
+        past=_started(now - CHAT_SINCE),
+        replicas=[
+            Placed(now - SECOND_VERSION_AGO, machine, (first,), version=2),
+            Placed(now - timedelta(hours=7.5), machine, (second,), slot=1, version=2),
+        ],
         settings={
             "image": "ghcr.io/northwind/vllm-llama:0.6.3",
             "registry_provider": "github",
@@ -137,161 +318,28 @@ def paint(world: World) -> Scene:
             "resource_mode": "autoscaling",
             "min_replicas": 1,
             "max_replicas": 4,
-            "port": 8080,
+            "port": 8000,
             "health_path": "/health",
             "category": "Chat",
-            "environment_names": ["HF_TOKEN"],
+            "environment_names": ["HF_TOKEN", "TOKEN"],
             "plain_environment": {"LOG_LEVEL": "info", "VLLM_MAX_LEN": "8192"},
         },
         logs=CHAT_LINES,
     )
-    world.do(add_history(world.api, running, now))
-    world.do(add_versions(world.api, running, home.user_id))
+    ago = {"first": CHAT_SINCE, "second": SECOND_VERSION_AGO, "third": THIRD_VERSION_AGO}
+    world.do(add_versions(world.api, running, home.user_id, now, **ago))
+    world.do(add_history(world.api, running, now, machine=machine, key_ids=key_ids))
     staged = {
         "image": "ghcr.io/northwind/vllm-llama:0.7.0",
         "registry": {"provider": "github"},
         "start_command": "vllm serve --max-model-len 16384",
     }
-    world.do(world.api.ask(home.admin, "PUT", f"/api/v1/containers/{running}/draft", json=staged))
-    for content in (OUT_OF_MEMORY, LOOPBACK):
-        world.do(add_capsule(world.api, failed, content, now))
-    world.do(_people_and_keys(world.api, home))
-    world.do(add_money(world.api, home))
-    requests = add_requests(world, home, running, now)
-    other = world.home("lea@harbour.example", "Harbour Labs", "research")
-    _, invitation = world.do(world.api.new_invitation(other.organization_id, "mara@northwind.example"))
-    lent = world.do(add_lent_machines(world.api, home.organization_id, now))
-    world.do(add_earnings(world.api, home.organization_id, lent["harbour-01"], hours=533))
-    world.do(add_earnings(world.api, home.organization_id, lent["lab-l40s"], hours=260, are_held=True))
-    world.do(add_earnings(world.api, other.organization_id, "mch_elsewhere", hours=40))
-    world.do(world.api.new_payout(other.organization_id))
-    world.do(_what_people_are_told(world.api, home, failed))
-    return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
+    with then(world, home, now - timedelta(minutes=41)):
+        world.do(world.api.ask(home.admin, "PUT", f"/api/v1/containers/{running}/draft", json=staged))
+    return running
 
 
-async def _machines(api: Api) -> None:
-    """Two with GPUs beside the one that every world has. Nobody describes them again, so they are seen ahead of time."""
-    for name, model, count, gib in (
-        ("gpu-node-03", "NVIDIA L40S", 8, 48),
-        ("gpu-node-05", "NVIDIA L4", 4, 24),
-    ):
-        gpus = [
-            {"device_id": f"GPU-{name}-{number}", "model": model, "memory_bytes": gib * 2**30}
-            for number in range(count)
-        ]
-        await api.execute(
-            "INSERT INTO nodes (name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, gpu_driver, "
-            "cuda_version, seen_at) VALUES (:name, 'operator', 'amd64', 128000, :memory, CAST(:gpus AS jsonb), "
-            "'580.95', '13.0', now() + interval '1 hour')",
-            name=name,
-            memory=1024 * 2**30,
-            gpus=json.dumps(gpus),
-        )
-
-
-async def _machines_that_joined(api: Api, now: datetime) -> None:
-    """One in each state."""
-    hub = await api.new_hub()
-    long_ago, lately = now - timedelta(days=9), now - timedelta(minutes=12)
-    ahead = now + timedelta(hours=1)
-    for name, state, changes in (
-        ("rack-1", "active", {"replicas": 6, "seen_at": ahead}),
-        ("rack-2", "paused", {"replicas": 2, "seen_at": ahead}),
-        ("rack-3", "draining", {"replicas": 3, "seen_at": ahead, "state_since": lately}),
-        (
-            "rack-4",
-            "lost",
-            {"replicas": 1, "seen_at": lately, "state_since": lately, "state_before_loss": "active"},
-        ),
-    ):
-        values = {"state_since": long_ago, "message": sentence(MachineState(state)), **changes}
-        machine_id = await api.new_machine(state, name=name, facts={"gpus": ["NVIDIA L4"]}, **values)
-        await api.execute(
-            "INSERT INTO nodes (engine, name, infrastructure, architecture, cpu_millis, memory_bytes, gpus, seen_at, ready, "
-            "cordoned_at) VALUES (:id, :name, 'operator', 'amd64', 16000, 68719476736, '[]', now() + interval '1 hour', "
-            ":ready, CASE WHEN :open THEN NULL ELSE now() END)",
-            id=machine_id,
-            name=name,
-            ready=state != "lost",
-            open=state == "active",
-        )
-    waiting = {
-        "address": None,
-        "port": None,
-        "public_key": None,
-        "sealed_credential": None,
-        "secret_hash": None,
-    }
-    machine_id = await api.new_machine("joining", **waiting, name="rack-5", joined_at=None)
-    await api.execute(
-        "INSERT INTO machine_join_tokens (token_hash, machine_id, expires_at) "
-        "VALUES ('\\x00', :id, now() + interval '20 minutes')",
-        id=machine_id,
-    )
-    # Nobody looks after it here.
-    await api.execute("UPDATE tunnel_hubs SET seen_at = :ahead WHERE id = :id", ahead=ahead, id=hub.hub_id)
-
-
-async def _people_and_keys(api: Api, home: Home) -> None:
-    keys = f"/projects/{home.project_id}/api-keys"
-    for name, scope in (("chat-frontend", "inference"), ("ci-deploys", "manage"), ("load-test", "inference")):
-        wanted = {"name": name, "scope": scope, "requests_per_minute": 1200 if name == "load-test" else None}
-        made = (await api.post(home.admin, keys, wanted)).json()
-    await api.ask(home.admin, "PATCH", f"/api/v1/api-keys/{made['id']}", json={"disabled": True})
-    frontend = "FROM api_keys WHERE name = 'chat-frontend' AND project_id = :project"
-    await api.execute(
-        "INSERT INTO api_key_uses (key_id, last_used_at, last_used_from) "
-        f"SELECT id, now() - interval '4 minutes', '203.0.113.7' {frontend}",
-        project=home.project_id,
-    )
-    ines, _ = await api.new_person("ines@northwind.example")
-    await api.join(home.organization_id, ines)
-    organization = f"/organizations/{home.organization_id}"
-    await api.post(home.admin, f"{organization}/invitations", {"email": "otto@northwind.example"})
-    credit = {"organization_id": home.organization_id, "amount_microusd": 200_000_000, "reason": "A trial"}
-    await api.post(api.operator, "/operator/credits", credit)
-    transfer = {"method": "bank_transfer", "amount_microusd": 500_000_000, "transfer": "local"}
-    await api.post(home.admin, f"{organization}/billing/top-ups", transfer)
-    more = {"replicas": 60, "note": "Launch day: four times the usual traffic."}
-    await api.post(home.admin, f"/projects/{home.project_id}/replica-limit-requests", more)
-    await api.new_webhook(home.organization_id, "https://hooks.northwind.example/moorage")
-    await api.execute(
-        "UPDATE sessions SET client = :client WHERE user_id = :id",
-        client="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
-        id=home.user_id,
-    )
-    await api.execute("UPDATE users SET is_operator = true WHERE id = :id", id=home.user_id)
-
-
-async def _what_people_are_told(api: Api, home: Home, failed: str) -> None:
-    """Some of it since they last looked."""
-    await api.execute(
-        "UPDATE activities SET at = now() - interval '25 minutes', message = (SELECT message FROM containers WHERE id = :id) "
-        "WHERE container_id = :id AND details->>'to' = 'FAILED'",
-        id=failed,
-    )
-    for action, hours_ago, details in (
-        ("billing.low_credit", 0, {"hours": 24, "available_microusd": 31_400_000}),
-        ("invitation.accept", 2, {"email": "ines@northwind.example"}),
-        (
-            "billing.spending_alert",
-            20,
-            {"percent": 80, "spent_microusd": 400_000_000, "limit_microusd": 500_000_000},
-        ),
-        ("webhook.disable", 30, {"reason": "its receiver answered 410"}),
-    ):
-        await api.execute(
-            "INSERT INTO audit_records (id, organization_id, at, actor, action, target, details) VALUES "
-            "(:id, :organization_id, now() - :ago * interval '1 hour', 'system', :action, :organization_id, "
-            "CAST(:details AS jsonb))",
-            id=new_audit_record_id(),
-            organization_id=home.organization_id,
-            ago=hours_ago,
-            action=action,
-            details=json.dumps(details),
-        )
-    await api.execute(
-        "UPDATE organization_members SET joined_at = now() - interval '40 days', "
-        "notifications_read_until = now() - interval '1 hour' WHERE user_id = :id",
-        id=home.user_id,
-    )
+def _started(at: datetime) -> Past:
+    """A start with an image that has to be fetched, up to the first answer."""
+    after = {"PENDING": 0, "PULLING": 1, "STARTING": 74, "RUNNING": 116}
+    return [(state, at + timedelta(seconds=seconds - 116)) for state, seconds in after.items()]

@@ -7,15 +7,19 @@ every page in light and dark, wide and on a phone; `scripts/screenshots FOLDER P
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium
+from tests.browser.roles import run_roles
 from tests.browser.scene import Scene, paint
 from tests.browser.world import World
 
+MOMENT = datetime(2026, 11, 19, 15, 53, 20, tzinfo=UTC)
+"""That all pictures show, so that they differ in nothing but how they look."""
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
@@ -90,10 +94,11 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 def main(folder: Path, wanted: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    world = World()
+    world = World(MOMENT)
     world.start()
     try:
         scene = paint(world)
+        run_roles(world)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
             if wanted:
@@ -126,13 +131,15 @@ def pictures(
                 device_scale_factor=2 if shape == "phone" else 1,
             )
             context.add_cookies([{"name": "moorage_session", "value": scene.home.token, "url": world.url}])
+            context.clock.set_fixed_time(MOMENT)
             page = context.new_page()
             for name in pages:
                 page.goto(f"{world.url}{addresses(scene)[name]}")
                 page.wait_for_selector("h1", state="attached")
                 page.wait_for_timeout(700)
-                expect(page.locator("[aria-busy=true]")).to_have_count(0)
+                expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=30_000)
                 arrange(page, name)
+                page.mouse.move(0, 0)
                 yield f"{name}-{shape}-{scheme}", page.screenshot()
             context.close()
 

@@ -30,7 +30,7 @@ def test_sessions_are_ended_one_by_one_and_all_at_once(browser: Browser, world: 
         assert still_signed_in() == 0
         expect(page.get_by_role("region", name="Ways to sign in")).to_contain_text("everywhere@example.com")
         page.reload()
-        expect(sessions).to_contain_text("(here)")
+        expect(sessions).to_contain_text("This device")
 
 
 def test_a_webhook_is_made_tested_disabled_and_deleted(browser: Browser, world: World) -> None:

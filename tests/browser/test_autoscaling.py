@@ -3,6 +3,7 @@
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import browsing
+from tests.browser.history import DECISIONS
 from tests.browser.scene import Scene
 from tests.browser.world import World
 
@@ -12,7 +13,7 @@ def test_a_policy_is_replayed_and_then_applied(browser: Browser, world: World, s
         page.goto(f"{world.url}{scene.project}/containers/{scene.running}/autoscaling")
         why = page.get_by_role("region", name="Why this many")
         expect(why).to_contain_text("2 of 2 ready")
-        expect(why).to_contain_text("5.2 in flight over 60 s + headroom 2.8 = 8.0, ÷ 4 → 2 replicas.")
+        expect(why).to_contain_text(DECISIONS[-1].decision.reason)
 
         page.get_by_role("textbox", name="Maximum").fill("6")
         page.get_by_role("button", name="Replay").click()

@@ -15,16 +15,14 @@ def test_each_capsule_shows_all_that_was_known(browser: Browser, world: World, s
     with browsing(browser, world, scene.home.token) as page:
         page.goto(f"{world.url}{scene.project}/containers/{scene.failed}/capsules")
         why = page.get_by_role("region", name="Why it ended")
-        expect(why).to_contain_text("Listens on 127.0.0.1:8000; expected 0.0.0.0:8080")
-        expect(page.get_by_role("region", name="Probe history")).to_contain_text(
-            "300 probes, none answered well"
-        )
+        expect(why).to_contain_text("Listens on 127.0.0.1:8000; expected 0.0.0.0:8000")
+        expect(page.get_by_role("region", name="Probe history")).to_contain_text("300 probes, none answered")
         expect(page.get_by_role("region", name="Last lines").last).to_contain_text("model large-v3 loaded")
 
         page.get_by_role("button", name="Out of memory").click()
-        expect(why).to_contain_text("Ended by the kernel at 8 GiB of memory")
+        expect(why).to_contain_text("Out of memory: it used more than its 32 GiB")
         facts = page.get_by_role("region", name="Replica", exact=True)
-        for fact in ("137", "generation 2", "sha256:51be", "gpu-node-02", "L40S · 48 GiB"):
+        for fact in ("137", "generation 2", "sha256:51be", "gpu-node-05", "L4 · 24 GiB"):
             expect(facts).to_contain_text(fact)
         expect(page.get_by_role("region", name="Last lines").last).to_contain_text("cannot allocate memory")
 

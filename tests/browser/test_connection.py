@@ -60,7 +60,7 @@ def test_an_action_pressed_without_a_connection_is_not_done_later(browser: Brows
         reread = f"GET {world.url}/api/v1/containers/{container}"
         until(lambda: reread in sent[returns:], page)
         page.reload()
-        expect(page.get_by_role("main").get_by_role("status")).to_contain_text("Running")
+        expect(page.get_by_role("main").get_by_role("status").first).to_contain_text("Running")
         assert len([one for one in sent if one.startswith("POST")]) == tried, (
             "nothing waited for the connection"
         )
@@ -73,7 +73,7 @@ def test_what_changed_meanwhile_is_there_when_the_connection_returns(browser: Br
     container = world.container(home, "follows", "STOPPED")
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
-        state = page.get_by_role("main").get_by_role("status")
+        state = page.get_by_role("main").get_by_role("status").first
         expect(state).to_contain_text("Stopped")
         with offline(page):
             expect(page.get_by_role("alert")).to_contain_text("Connection lost. Showing")

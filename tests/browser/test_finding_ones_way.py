@@ -29,7 +29,7 @@ def test_titles_name_the_page_and_the_palette_acts(browser: Browser, world: Worl
         with page.expect_response(lambda answer: answer.url.endswith(f"{stopped}/stop")):
             palette(page, "stop serves")
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
-        expect(page.get_by_role("main").get_by_role("status")).to_contain_text(re.compile("Stopp"))
+        expect(page.get_by_role("main").get_by_role("status").first).to_contain_text(re.compile("Stopp"))
     assert desired_state(world, container) == "stopped"
 
 

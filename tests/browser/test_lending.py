@@ -153,7 +153,7 @@ def test_what_was_earned_is_asked_for_sent_and_seen(browser: Browser, town: Worl
         expect(short).to_contain_text(f"Payable now{PAYABLE}")
         expect(short).to_contain_text("70 % of what tenants paid")
         # 708 hours there, and 12 lost, which count tenfold.
-        expect(row_of(page, "quay-1")).to_contain_text("0.857")
+        expect(row_of(page, "quay-1")).to_contain_text("85.7 %")
         strip = row_of(page, "quay-1").get_by_role("img", name=re.compile("^Last 30 days: "))
         expect(strip).to_have_accessible_name(
             re.compile(r"(28|29) there all day, 0 away, announced, [12] with a loss")
@@ -188,12 +188,25 @@ def test_what_was_earned_is_asked_for_sent_and_seen(browser: Browser, town: Worl
         page.reload()
         ask.click()
         dialog.get_by_role("button", name=f"Request {PAYABLE}").click()
-        expect(short).to_contain_text(f"{PAYABLE} asked for")
+        expect(short).to_contain_text(f"{PAYABLE} requested")
 
+        # Frozen, it cannot be marked as sent, and says until when.
+        freeze = "UPDATE payout_accounts SET changed_at = now() - interval '{}' WHERE organization_id = :id"
+        town.do(town.api.execute(freeze.format("1 day"), id=home.organization_id))
         operator.goto(f"{town.url}/operator/payouts")
         asked = operator.get_by_role("row").filter(has_text="Lighthouse")
         expect(asked).to_contain_text("DE02120300000000202051")
-        asked.get_by_role("button", name="Refuse").click()
+        expect(asked).to_contain_text(
+            re.compile(r"On hold.*Send nothing before \w{3} \d+ \w+ \d{4}, \d\d:\d\d")
+        )
+        send = asked.get_by_role("button", name="Mark as sent…")
+        expect(send).to_have_attribute("aria-disabled", "true")
+        send.click(force=True)
+        expect(operator.get_by_role("dialog")).to_have_count(0)
+        town.do(town.api.execute(freeze.format("8 days"), id=home.organization_id))
+        operator.reload()
+        expect(asked).to_contain_text("Ready to send")
+        asked.get_by_role("button", name="Refuse…").click()
         decision = operator.get_by_role("dialog")
         decision.get_by_label("Reason").fill("The bank does not know this account.")
         decision.get_by_role("button", name="Refuse").click()
@@ -201,7 +214,7 @@ def test_what_was_earned_is_asked_for_sent_and_seen(browser: Browser, town: Worl
         page.reload()
         ask.click()
         dialog.get_by_role("button", name=f"Request {PAYABLE}").click()
-        expect(short).to_contain_text(f"{PAYABLE} asked for")
+        expect(short).to_contain_text(f"{PAYABLE} requested")
 
         # A bank took some of it back meanwhile: it is not sent as it is.
         town.do(
@@ -211,7 +224,7 @@ def test_what_was_earned_is_asked_for_sent_and_seen(browser: Browser, town: Worl
         )
         operator.reload()
         expect(asked).to_contain_text("the rest was taken back")
-        asked.get_by_role("button", name="Confirm").click()
+        asked.get_by_role("button", name="Mark as sent…").click()
         expect(decision).to_contain_text("Lighthouse Ltd")
         decision.get_by_label("Reference of the transfer").fill("wire 7")
         book = decision.get_by_role("button", name=f"Book {PAYABLE} as sent")
@@ -277,8 +290,8 @@ def test_the_operator_sees_trust_and_proofs_bans_and_voids(
             for name, state, more in (
                 ("harbour-01", "Active", "Trusted"),
                 ("lab-l40s", "Draining", "by its owner"),
-                ("attic-4090", "Probation", "Proven 7 h"),
-                ("cellar-l4", "Verifying", "Not proven yet"),
+                ("attic-4090", "Probation", "Passed 7 h"),
+                ("cellar-l4", "Verifying", "Not passed yet"),
                 ("garage-3090", "Lost", "Probation"),
                 ("shed-t4", "Banned", "It offers a GPU that it does not have."),
             ):

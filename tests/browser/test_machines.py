@@ -221,7 +221,7 @@ def test_the_installations_own_machine_is_closed_emptied_and_opened(page: Page, 
 
     page.goto(f"{bare.url}/operator/machines")
     row = row_of(page, "node-03")
-    expect(row).to_contain_text("Moorage runs here")
+    expect(row).to_contain_text("Control plane")
     act(page, "node-03", "Pause")
     expect(row).to_contain_text("Paused")
     assert intake() == "cordoned"

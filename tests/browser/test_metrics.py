@@ -32,12 +32,17 @@ def crosshair_share(page: Page, card: str) -> float | None:
 def test_one_crosshair_goes_through_all_charts(browser: Browser, world: World, scene: Scene) -> None:
     with browsing(browser, world, scene.home.token) as page:
         page.goto(f"{world.url}{scene.project}/containers/{scene.running}/metrics")
+        others = ("Replicas", "Response time", "Status classes", "In flight and queue")
+        for card in others:
+            expect(page.get_by_role("region", name=card, exact=True).locator(".u-over")).to_be_visible()
+        # A chart that is drawn after the pointer moved, or once more with its pins, shows it from its next move on.
+        expect(page.get_by_role("button", name="Decision 1 at")).to_be_visible()
         rate = page.get_by_role("region", name="Request rate", exact=True)
         rate.locator(".u-over").hover(position={"x": 120, "y": 60})
         expect(rate.get_by_text("requests/s")).to_be_visible()
         here = crosshair_share(page, "Request rate")
         assert here is not None
-        for card in ("Replicas", "Response time", "Status classes", "In flight and queue"):
+        for card in others:
             there = crosshair_share(page, card)
             assert there is not None, f"{card} has no crosshair"
             assert abs(there - here) < 0.05, f"{card}: {there}, Request rate: {here}"
@@ -86,7 +91,7 @@ def test_the_numbers_are_the_apis(browser: Browser, world: World, scene: Scene) 
 def test_without_a_replica_the_page_says_so(browser: Browser, world: World, scene: Scene) -> None:
     with browsing(browser, world, scene.home.token) as page:
         page.goto(f"{world.url}{scene.project}/containers/{scene.stopped}/metrics")
-        expect(page.get_by_text("It was not running in the last hour.")).to_be_visible()
+        expect(page.get_by_text("mistral-nemo-eval was not running in the last hour.")).to_be_visible()
         expect(page.get_by_text("moor start mistral-nemo-eval")).to_be_visible()
 
 

@@ -83,7 +83,9 @@ def test_from_a_model_to_an_answer(visitor_of_models: Visitor) -> None:
     page.get_by_role("button", name="Review").click()
     page.get_by_role("button", name=re.compile("Deploy for")).click()
     page.wait_for_url(re.compile("/containers/ctr_"))
-    expect(page.get_by_role("main").get_by_role("status")).to_contain_text("Running", timeout=DEPLOYED_MS)
+    expect(page.get_by_role("main").get_by_role("status").first).to_contain_text(
+        "Running", timeout=DEPLOYED_MS
+    )
 
     page.get_by_role("link", name="Dashboard").click()
     page.get_by_role("link", name="Playground").click()

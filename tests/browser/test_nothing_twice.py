@@ -1,8 +1,9 @@
-"""The newcomer's journey with the connection cut at every step that makes something: what was pressed is seen not to be known, is
-pressed once more, and is there once."""
+"""The newcomer's journey, and what comes after it, with the connection cut at every step that changes something: what was pressed
+is seen not to be known, is pressed once more, and is done once."""
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
@@ -14,45 +15,59 @@ from tests.database.api_support import Asker
 UNKNOWN = re.compile("nobody knows whether this was done")
 
 
-@pytest.mark.parametrize("when", ["on the way there", "on the way back"])
+CUTS = pytest.mark.parametrize("when", ["on the way there", "on the way back"])
+
+
+@dataclass
+class Cut:
+    """What is pressed fails, by which nobody can tell whether it arrived; then all is well."""
+
+    page: Page
+    when: str
+    keys: list[str] = field(default_factory=list)
+    """One of each POST: it is sent again under the same."""
+
+    def __call__(
+        self, press: Callable[[], None], appears: Locator | None = None, method: str = "POST"
+    ) -> None:
+        """What `appears` by itself where it was done takes the button away."""
+        page, sent = self.page, []
+
+        def lose(route: Route) -> None:
+            if route.request.method != method:
+                route.continue_()
+                return
+            sent.append(route.request.headers.get("idempotency-key", ""))
+            if len(sent) > 1:
+                route.continue_()
+                return
+            if self.when == "on the way back":
+                answer = route.fetch()
+                assert answer.ok, answer.text()
+            route.abort()
+
+        page.route("**/api/v1/**", lose)
+        press()
+        expect(page.get_by_text(UNKNOWN).first).to_be_visible()
+        if self.when == "on the way back" and appears is not None:
+            expect(appears).to_be_visible()
+        else:
+            with page.expect_response(lambda answer: answer.request.method == method):
+                press()
+        page.unroute_all(behavior="wait")
+        if method == "POST":
+            [key] = set(sent)
+            self.keys.append(key)
+
+
+@CUTS
 def test_a_journey_with_a_cut_at_every_step(browser: Browser, world: World, when: str) -> None:
     word = when.rpartition(" ")[2]
     home = world.home(f"cut-{word}@example.com", "Cut", "gone")
     world.do(world.api.execute("DELETE FROM projects WHERE id = :id", id=home.project_id))
     world.do(world.api.execute("UPDATE nodes SET seen_at = now() + interval '1 hour' WHERE name = 'node-03'"))
     with browsing(browser, world, home.token) as page:
-        sent: list[str] = []
-
-        def cut(press: Callable[[], None], appears: Locator | None = None) -> None:
-            """The first POST fails, by which nobody can tell whether it arrived; then all is well. What `appears` by itself where
-            it was done takes the button away."""
-            keys: list[str] = []
-
-            def lose(route: Route) -> None:
-                if route.request.method != "POST":
-                    route.continue_()
-                    return
-                keys.append(route.request.headers["idempotency-key"])
-                if len(keys) > 1:
-                    route.continue_()
-                    return
-                if when == "on the way back":
-                    answer = route.fetch()
-                    assert answer.ok, answer.text()
-                route.abort()
-
-            page.route("**/api/v1/**", lose)
-            press()
-            expect(page.get_by_text(UNKNOWN).first).to_be_visible()
-            if when == "on the way back" and appears is not None:
-                expect(appears).to_be_visible()
-            else:
-                with page.expect_response(lambda answer: answer.request.method == "POST"):
-                    press()
-            page.unroute_all(behavior="wait")
-            assert len(set(keys)) == 1
-            sent.extend(set(keys))
-
+        cut = Cut(page, when)
         page.goto(f"{world.url}/organizations/{home.organization_id}")
         page.get_by_label("Name").fill("mine")
         cut(press(page, "Create project"))
@@ -77,15 +92,17 @@ def test_a_journey_with_a_cut_at_every_step(browser: Browser, world: World, when
         page.goto(f"{world.url}{at}/billing")
         page.get_by_text("Bank transfer", exact=True).click()
         page.get_by_text("$250", exact=True).click()
-        cut(press(page, "Get details for $250.00"))
-        expect(page.get_by_role("region", name="On their way")).to_contain_text("Awaits the transfer")
+        cut(press(page, "Get transfer details for $250.00"))
+        expect(page.get_by_role("region", name="Waiting for your payment")).to_contain_text(
+            "Not received yet"
+        )
 
         page.goto(f"{world.url}{at}/members")
         page.get_by_role("button", name="Invite").click()
         page.get_by_role("dialog").get_by_label("E-mail").fill(f"friend-{word}@example.com")
         cut(press(page, "Send invitation", within="dialog"))
         expect(page.get_by_role("button", name=f"Resend to friend-{word}@example.com")).to_be_visible()
-    assert len(set(sent)) == len(sent) == 5
+    assert len(set(cut.keys)) == len(cut.keys) == 5
     assert [one["name"] for one in items(world, home.admin, f"{at}/containers")] == ["chat"]
     [key] = items(world, home.admin, f"{at}/api-keys")
     assert key["name"] == "app"
@@ -95,6 +112,53 @@ def test_a_journey_with_a_cut_at_every_step(browser: Browser, world: World, when
     assert len(items(world, home.admin, f"{organization}/invitations")) == 1
     mails = [mail for mail in world.do(world.api.mails()) if mail["to"] == f"friend-{word}@example.com"]
     assert len(mails) == 1
+
+
+@CUTS
+def test_changes_and_ends_with_a_cut_at_every_step(browser: Browser, world: World, when: str) -> None:
+    word = when.rpartition(" ")[2]
+    home = world.home(f"end-{word}@example.com", f"End {word}", "first")
+    container = world.container(home, "chat", "RUNNING", ready=1)
+    keys = f"/projects/{home.project_id}/api-keys"
+    assert (
+        world.do(world.api.post(home.admin, keys, {"name": "app", "scope": "inference"})).status_code == 201
+    )
+    with browsing(browser, world, home.token) as page:
+        cut = Cut(page, when)
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        cut(press(page, "Restart"))
+        cut(press(page, "Stop"), appears=page.get_by_role("main").get_by_text("Stopping").first)
+
+        page.get_by_role("button", name="Project: first").click()
+        page.get_by_role("menuitem", name="Rename project").click()
+        page.get_by_role("dialog").get_by_label("Name").fill("second")
+        cut(press(page, "Rename", within="dialog"), method="PATCH")
+        expect(page.get_by_role("button", name="Project: second")).to_be_visible()
+
+        page.goto(f"{world.url}/projects/{home.project_id}/api-keys")
+        page.get_by_role("button", name="Actions of app").click()
+        page.get_by_role("menuitem", name="Revoke").click()
+        cut(press(page, "Revoke key", within="dialog"), method="DELETE")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+        page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}")
+        page.get_by_role("button", name="More actions").click()
+        page.get_by_role("menuitem", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("textbox").fill("chat")
+        cut(press(page, "Delete container", within="dialog"), method="DELETE")
+        expect(page).to_have_url(re.compile(r"/containers$"))
+    assert len(set(cut.keys)) == len(cut.keys) == 2
+    audit = items(world, home.admin, f"/organizations/{home.organization_id}/audit?limit=100")
+    acts = world.do(world.api.rows("SELECT kind FROM activities WHERE container_id = :id", id=container))
+    done = [*(one["action"] for one in audit), *(one.kind for one in acts)]
+    for action in (
+        "container.restart",
+        "container.stop",
+        "project.rename",
+        "api_key.revoke",
+        "container.delete",
+    ):
+        assert done.count(action) == 1, (action, done)
 
 
 def press(page: Page, name: str, within: str | None = None) -> Callable[[], None]:

@@ -20,22 +20,22 @@ def test_a_bank_top_up_is_confirmed_by_the_operator(browser: Browser, world: Wor
         expect(balance(customer)).to_contain_text("$20.00")
         customer.get_by_text("Bank transfer", exact=True).click()
         customer.get_by_text("$250", exact=True).click()
-        customer.get_by_role("button", name="Get details for $250.00").click()
-        waiting = customer.get_by_role("region", name="On their way")
-        expect(waiting).to_contain_text("Awaits the transfer")
+        customer.get_by_role("button", name="Get transfer details for $250.00").click()
+        waiting = customer.get_by_role("region", name="Waiting for your payment")
+        expect(waiting).to_contain_text("Not received yet")
         expect(waiting).to_contain_text("IBAN XX00")
         reference = waiting.locator("code").inner_text()
 
         operator.goto(f"{world.url}/operator/transfers")
         row = operator.get_by_role("row").filter(has_text=reference)
         expect(row).to_contain_text("Tidewater")
-        row.get_by_role("button", name="Confirm").click()
+        row.get_by_role("button", name="Mark as received…").click()
         dialog = operator.get_by_role("dialog")
         expect(dialog.get_by_label("Amount received in USD")).to_have_value("$250")
         dialog.get_by_label("Amount received in USD").fill("240.50")
         dialog.get_by_role("button", name="Credit $240.50").click()
         expect(row).to_have_count(0)
-        operator.get_by_text("Arrived", exact=True).click()
+        operator.get_by_text("Received", exact=True).click()
         expect(row).to_contain_text("$240.50")
 
         customer.reload()
@@ -50,9 +50,11 @@ def test_credit_is_granted_with_a_reason_and_an_organization_suspended_and_resum
     with browsing(browser, world, world.operator()) as page:
         page.goto(f"{world.url}/operator/health")
         # No controller runs here, and the page says so.
-        expect(page.get_by_role("listitem").filter(has_text="reconciler containers")).to_contain_text(
-            "It has never run."
-        )
+        jobs = page.get_by_role("listitem").filter(has_text="controller jobs")
+        expect(jobs).to_contain_text("Has never run.")
+        jobs.get_by_text(re.compile("^Show all")).click()
+        expect(jobs).to_contain_text("starting and stopping containers")
+        expect(page.get_by_role("main").get_by_role("status")).to_contain_text("controller jobs")
         page.get_by_role("link", name="Organizations").click()
         page.get_by_label("Filter organizations").fill("lighth")
         row = page.get_by_role("row").filter(has_text="Lighthouse")
@@ -109,7 +111,7 @@ def test_a_type_is_added_priced_and_no_longer_offered(browser: Browser, world: W
         page.get_by_role("link", name="Instance types").click()
         # The page before has such a button too.
         expect(page.get_by_role("heading", name="Instance types")).to_be_visible()
-        page.get_by_role("button", name="Add", exact=True).click()
+        page.get_by_role("button", name="Add an instance type", exact=True).click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("cpu-harbour")
         dialog.get_by_label("Price per hour in USD").fill("0.0125")

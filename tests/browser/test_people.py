@@ -38,10 +38,13 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
         expect(row).to_contain_text(re.compile(r"ago from \d"))
 
         act(page, "Disable")
+        expect(page.get_by_text("No key is active.")).to_be_visible()
+        page.get_by_text("All 1").click()
         expect(page.get_by_role("cell", name="Disabled")).to_be_visible()
         assert status_with(world, first) == 401
         act(page, "Enable")
-        expect(page.get_by_role("cell", name="Works")).to_be_visible()
+        expect(page.get_by_role("cell", name="Active", exact=True)).to_be_visible()
+        page.get_by_text("Active 1").click()
 
         act(page, "Rotate")
         dialog.get_by_label("The old key").click()
@@ -55,7 +58,7 @@ def test_a_key_is_shown_once_then_disabled_rotated_and_revoked(browser: Browser,
 
         act(page, "Revoke")
         dialog.get_by_role("button", name="Revoke key").click()
-        expect(page.get_by_text("Every key has ended.")).to_be_visible()
+        expect(page.get_by_text("No key is active.")).to_be_visible()
         assert status_with(world, second) == 401
 
 
@@ -126,7 +129,7 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
             expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
         page.goto(f"{world.url}/projects/{project}/billing")
         expect(page.get_by_role("region", name="Usage by day")).to_be_visible()
-        for admins in ("Top up", "Monthly limits", "Entries", "Documents", "On their way"):
+        for admins in ("Top up", "Monthly limits", "Entries", "Documents", "Waiting for your payment"):
             expect(page.get_by_role("region", name=admins)).to_have_count(0)
 
 
@@ -167,7 +170,7 @@ def test_an_organization_is_deleted_once_it_is_empty(browser: Browser, world: Wo
     gone = "UPDATE containers SET desired_state = 'deleted', deleted_at = now() WHERE id = :id"
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers")
-        dialog = page.get_by_role("dialog", name="Delete organization")
+        dialog = page.get_by_role("dialog", name="Delete Dock")
         ask_to_delete(page, "Dock")
         expect(dialog.get_by_role("listitem")).to_have_text([re.compile("It has 1 container: chat.")])
         expect(dialog.get_by_role("textbox")).to_have_count(0)
@@ -223,8 +226,10 @@ def test_whoever_belongs_to_no_organization_is_told_so_and_goes_on(browser: Brow
         page.get_by_role("link", name="Top up").click()
         expect(page.get_by_role("heading", name="Billing", exact=True)).to_be_visible()
         expect(page.get_by_text("Fairway. Once there is credit")).to_be_visible()
-        page.get_by_role("button", name="Get details for $100.00").click()
-        expect(page.get_by_role("region", name="On their way").get_by_text("Reference")).to_be_visible()
+        page.get_by_role("button", name="Get transfer details for $100.00").click()
+        expect(
+            page.get_by_role("region", name="Waiting for your payment").get_by_text("Reference", exact=True)
+        ).to_be_visible()
         assert in_both_themes(page, "the first top-up") == []
 
         (row,) = world.do(world.api.rows("SELECT id FROM organizations WHERE name = 'Fairway'"))

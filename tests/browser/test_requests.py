@@ -56,7 +56,7 @@ def test_a_request_that_woke_its_container(browser: Browser, world: World, scene
             "gpu-node-05, L4",
         ):
             expect(receipt).to_contain_text(fact)
-        expect(page.get_by_role("region", name="What it cost")).to_contain_text("$0.0168")
+        expect(page.get_by_role("region", name="What it cost")).to_contain_text("$0.0216")
         lines = page.get_by_role("list", name="Lines, oldest first").get_by_role("listitem")
         expect(lines).to_have_count(11)
         expect(lines.nth(0)).to_contain_text("held: the container is asleep")
@@ -74,7 +74,9 @@ def test_a_request_leads_to_its_lines_and_a_line_to_its_requests(
 ) -> None:
     with browsing(browser, world, scene.home.token) as page:
         page.goto(f"{world.url}{scene.requests.failed}")
-        expect(page.get_by_role("heading", name="Answered with 502 after 11 s")).to_be_visible()
+        expect(
+            page.get_by_role("heading", name="The gateway answered 502 after 11 s: the container hung up")
+        ).to_be_visible()
         page.get_by_role("link", name="Show among all lines").click()
         # The lines up to its end, of its replica, and nothing newer.
         expect(page.get_by_label("Live")).not_to_be_checked()

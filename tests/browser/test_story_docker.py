@@ -23,8 +23,8 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     page.get_by_role("link", name="Top up").click()
     page.get_by_text("Bank transfer", exact=True).click()
     page.get_by_text("$50", exact=True).click()
-    page.get_by_role("button", name="Get details for $50.00").click()
-    reference = page.get_by_role("region", name="On their way").locator("code").inner_text()
+    page.get_by_role("button", name="Get transfer details for $50.00").click()
+    reference = page.get_by_role("region", name="Waiting for your payment").locator("code").inner_text()
     confirm_transfer(visitor, reference, 50_000_000)
     page.reload()
     expect(page.get_by_role("group", name="Credit")).to_contain_text("$70.00")
@@ -55,7 +55,7 @@ def test_from_sign_up_to_an_answer_and_back_to_nothing(visitor_of_a_whole: Visit
     expect(page.get_by_text("pilot", exact=True)).to_be_visible()
     page.get_by_role("button", name=re.compile("Deploy for")).click()
 
-    status = page.get_by_role("main").get_by_role("status")
+    status = page.get_by_role("main").get_by_role("status").first
     expect(status).to_contain_text("Running", timeout=DEPLOYED_MS)
     page.get_by_role("link", name="Dashboard").click()
 

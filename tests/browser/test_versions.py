@@ -10,8 +10,8 @@ from tests.browser.world import World
 def test_a_canary_side_by_side(browser: Browser, world: World) -> None:
     home = world.home("miner@example.com", "Colliery", "production")
     container = world.container(home, "chat", "RUNNING", ready=1, serving_generation=1)
-    world.do(add_versions(world.api, container, home.user_id))
-    world.do(add_canary(world.api, container))
+    world.do(add_versions(world.api, container, home.user_id, world.now()))
+    world.do(add_canary(world.api, container, world.now()))
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/versions")
         trial = page.get_by_role("region", name="Version 3 is on trial beside version 2")
@@ -36,13 +36,13 @@ def test_a_canary_side_by_side(browser: Browser, world: World) -> None:
 def test_history_and_the_way_back(browser: Browser, world: World) -> None:
     home = world.home("historian@example.com", "Logbook", "production")
     container = world.container(home, "chat", "RUNNING", ready=1, serving_generation=1)
-    world.do(add_versions(world.api, container, home.user_id))
+    world.do(add_versions(world.api, container, home.user_id, world.now()))
     with browsing(browser, world, home.token) as page:
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/versions")
         history = page.get_by_role("region", name="Versions", exact=True)
         failed, serving, first = (history.get_by_role("row").nth(number) for number in (1, 2, 3))
         for row, words in (
-            (failed, ["Rolled back", "Port", "8000", "9000", WENT_BACK, "never"]),
+            (failed, ["Rolled back", "Start command", "--gpu-memory-utilization 0.99", WENT_BACK, "1 min"]),
             (serving, ["Serving", "TOKEN", "changed", "sha256:9c41…e07b"]),
             (first, ["Replaced", "Created", "2 h"]),
         ):

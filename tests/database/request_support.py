@@ -11,7 +11,7 @@ from moorage.telemetry.requests.record import Ending
 from moorage.telemetry.requests.repository import store
 from tests.database.api_support import Api
 
-PRICE_MICROUSD = 620_000
+PRICE_MICROUSD = 800_000
 REQUESTS_IN_ITS_HOUR = 37
 LINES = (
     (1.100, "\x1b[32mINFO\x1b[0m load_model: qwen2.5-0.5b-instruct-fp16.gguf, 24 layers to CUDA0"),

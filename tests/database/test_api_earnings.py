@@ -122,6 +122,23 @@ async def test_a_payout(api: Api, home: Home) -> None:
     assert "DE02120300000000202051" not in str(paid)
 
 
+async def test_a_frozen_payout_is_not_confirmed(api: Api, home: Home) -> None:
+    """Unless it has been sent already, which the operator has to say."""
+    market = await earn(api, home)
+    await name_account(api, home)
+    await market.days_pass(8)
+    asked = (await api.post(home.admin, path_of(home, "payouts"))).json()
+    await api.execute("UPDATE payout_accounts SET changed_at = now() - interval '1 day'")
+    (waiting,) = (await api.get(api.operator, "/operator/payouts?state=requested")).json()["items"]
+    assert waiting["frozen_until"] is not None
+    confirm = f"/operator/payouts/{asked['id']}/confirm"
+    refused = await api.post(api.operator, confirm, {"reference": "wire 7"})
+    assert_problem(refused, 409, "payouts_frozen")
+    assert (await api.get(home.admin, path_of(home, "earnings"))).json()["paid_microusd"] == 0
+    sent = await api.post(api.operator, confirm, {"reference": "wire 7", "sent": True})
+    assert sent.json()["state"] == "confirmed"
+
+
 async def test_a_refused_payout_takes_nothing(api: Api, home: Home) -> None:
     market = await earn(api, home)
     await name_account(api, home)

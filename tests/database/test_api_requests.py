@@ -131,7 +131,7 @@ async def test_a_request_that_woke_its_container(api: Api) -> None:
     assert datetime.fromisoformat(answer["wake"]["asleep_at"]) == started_at - timedelta(minutes=41)
     assert answer["retries"] is None
     cost = answer["cost"]
-    assert (cost["price_microusd"], cost["requests"], cost["share_microusd"]) == (620_000, 37, 16_757)
+    assert (cost["price_microusd"], cost["requests"], cost["share_microusd"]) == (800_000, 37, 21_622)
     assert (cost["replicas"], cost["bought_by_wake"]) == (1, True)
     assert [moment["teller"] for moment in answer["moments"]] == [
         "gateway", "controller", "controller", "controller", "controller", "gateway", "gateway", "gateway",

@@ -1,51 +1,55 @@
-import type { Schemas } from "@/api/client";
-
+import { auditActor, type AuditRecord, auditSentence, type NameOf } from "./auditSentence";
 import classes from "./AuditTable.module.css";
 import { dollars } from "./Money";
 import { Table } from "./Table";
 import { clockTime, longDate } from "./times";
 import { useNow } from "./useNow";
 
-/** Who changed what, newest first. */
-export function AuditTable({ rows, empty }: { rows: Schemas["AuditRecord"][]; empty: string }) {
+interface AuditTableProps {
+  rows: AuditRecord[];
+  empty: string;
+  nameOf?: NameOf;
+}
+
+/** Who changed what, newest first, in sentences; each opens to the record as it is stored. */
+export function AuditTable({ rows, empty, nameOf }: AuditTableProps) {
   const now = useNow(60_000);
   return (
     <Table
       rows={rows}
       rowKey={(row) => row.id}
-      phoneLine={by}
       empty={empty}
       columns={[
-        { head: "What", cell: (row) => <code>{row.action}</code> },
-        { head: "By", wide: true, cell: (row) => <span className={classes.long}>{by(row)}</span> },
-        { head: "Target", wide: true, cell: (row) => <code>{row.target}</code> },
-        {
-          head: "Detail",
-          wide: true,
-          cell: (row) => (
-            <span className={classes.long} title={shown(row.details)}>
-              {shown(row.details)}
-            </span>
-          ),
-        },
-        { head: "Time", right: true, cell: (row) => `${longDate(row.at, now)} ${clockTime(row.at)}` },
+        { head: "Time", wide: true, cell: (row) => <span data-figures>{`${longDate(row.at, now)} ${clockTime(row.at)}`}</span> },
+        { head: "What", cell: (row) => <What record={row} nameOf={nameOf} /> },
+        { head: "By", wide: true, cell: (row) => auditActor(row, nameOf) },
       ]}
     />
   );
 }
 
-function by(row: Schemas["AuditRecord"]): string {
-  return row.actor_email ?? row.actor;
+function What({ record, nameOf }: { record: AuditRecord; nameOf: NameOf | undefined }) {
+  return (
+    <details className={classes.what}>
+      <summary>{auditSentence(record, nameOf)}</summary>
+      <dl>
+        {[["action", record.action], ["target", record.target], ["actor", record.actor], ...shown(record.details)].map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt> <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
 }
 
-/** "scope inference, name my-app": what is empty is left out, and amounts are dollars. */
-function shown(details: Record<string, unknown>): string {
+/** What is empty is left out, and amounts are dollars. */
+function shown(details: Record<string, unknown>): [name: string, value: string][] {
   return Object.entries(details)
     .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0))
     .map(([name, value]) => {
       if (name.endsWith("_microusd") && typeof value === "number")
-        return `${name.slice(0, -"_microusd".length).replaceAll("_", " ")} ${dollars(value)}`;
-      return `${name.replaceAll("_", " ")} ${typeof value === "string" ? value : JSON.stringify(value)}`;
-    })
-    .join(", ");
+        return [name.slice(0, -"_microusd".length).replaceAll("_", " "), dollars(value)];
+      return [name.replaceAll("_", " "), typeof value === "string" ? value : JSON.stringify(value)];
+    });
 }

@@ -25,6 +25,7 @@ export function MemoryBar({ parts }: { parts: MemoryParts }) {
     segments.push({ kind: part, share: parts[part] / parts.total });
     left -= parts[part];
   }
+  segments.push({ kind: "reserved", share: 1 - parts.usable / parts.total });
   return (
     <span className={classes.bar} data-short={left < 0 || undefined} aria-hidden>
       {segments.map(({ kind, share }) => (
@@ -35,7 +36,7 @@ export function MemoryBar({ parts }: { parts: MemoryParts }) {
 }
 
 /** What the colours mean, and how much each part takes. */
-export function MemoryLegend({ parts }: { parts: { part: "weights" | "server" | "context" | "free"; words: string }[] }) {
+export function MemoryLegend({ parts }: { parts: { part: "weights" | "server" | "context" | "free" | "reserved"; words: string }[] }) {
   return (
     <ul className={classes.legend}>
       {parts.map(({ part, words }) => (

@@ -1,5 +1,7 @@
+import { useMediaQuery } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
+import { cutEdges } from "./cutEdges";
 import classes from "./Table.module.css";
 
 export interface Column<Row> {
@@ -7,9 +9,9 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
   /** Numbers stand right. */
   right?: boolean;
-  /** Left out on a phone, where two lines have to do. */
+  /** On a phone it stands in the row's second line, after its head. */
   wide?: boolean;
-  /** Left out on a tablet too: what comes after it would be outside the page. */
+  /** On a tablet too: what comes after it would be outside the page. */
   wider?: boolean;
 }
 
@@ -18,41 +20,57 @@ interface TableProps<Row> {
   columns: Column<Row>[];
   rowKey: (row: Row) => string;
   empty: string;
-  /** What the columns that a phone leaves out say, in one line below the first cell. */
-  phoneLine?: (row: Row) => ReactNode;
 }
 
-export function Table<Row>({ rows, columns, rowKey, empty, phoneLine }: TableProps<Row>) {
+/** Rows and columns. What a small screen has no room for is not left out, but stands in a second line of its row. */
+export function Table<Row>({ rows, columns, rowKey, empty }: TableProps<Row>) {
+  const isBelow = useFolding();
   if (rows.length === 0) return <p className={classes.empty}>{empty}</p>;
+  const beside = columns.filter((column) => !isBelow(column));
+  const below = columns.filter(isBelow);
   return (
-    <div className={classes.scroll} tabIndex={0} role="region" aria-label="Table">
+    <div ref={cutEdges} className={classes.scroll} tabIndex={0} role="region" aria-label="Table">
       <table className={classes.table}>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th key={column.head} scope="col" {...marks(column)}>
+            {beside.map((column) => (
+              <th key={column.head} scope="col" data-right={column.right || undefined}>
                 {column.head}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={rowKey(row)}>
-              {columns.map((column, index) => (
-                <td key={column.head} {...marks(column)}>
+        {rows.map((row) => (
+          <tbody key={rowKey(row)}>
+            <tr>
+              {beside.map((column) => (
+                <td key={column.head} data-right={column.right || undefined}>
                   {column.cell(row)}
-                  {index === 0 && phoneLine ? <span className={classes.phoneLine}>{phoneLine(row)}</span> : null}
                 </td>
               ))}
             </tr>
-          ))}
-        </tbody>
+            {below.length > 0 ? (
+              <tr className={classes.below}>
+                <td colSpan={beside.length}>
+                  <dl>
+                    {below.map((column) => (
+                      <div key={column.head}>
+                        <dt>{column.head}</dt> <dd>{column.cell(row)}</dd>
+                      </div>
+                    ))}
+                  </dl>
+                </td>
+              </tr>
+            ) : null}
+          </tbody>
+        ))}
       </table>
     </div>
   );
 }
 
-function marks<Row>({ right, wide, wider }: Column<Row>) {
-  return { "data-right": right || undefined, "data-wide": wide || wider || undefined, "data-wider": wider || undefined };
+function useFolding(): (column: Pick<Column<never>, "wide" | "wider">) => boolean {
+  const isPhone = useMediaQuery("(max-width: 767px)", undefined, { getInitialValueInEffect: false });
+  const isTablet = useMediaQuery("(max-width: 1199px)", undefined, { getInitialValueInEffect: false });
+  return ({ wide = false, wider = false }) => (isPhone && wide) || (isTablet && wider);
 }

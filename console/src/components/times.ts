@@ -26,14 +26,34 @@ export function shortTime(iso: string, now: Date): string {
     : time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 }
 
-/** "today 22:10", "Thu 15:08", "12 Dec". */
+/** "14:27" today, "12 Nov 14:27" before: of what is told in order. */
+export function dateAndTime(iso: string, now: Date): string {
+  const time = new Date(iso);
+  const hours = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  return time.toDateString() === now.toDateString() ? hours : `${day.format(time)} ${hours}`;
+}
+
+/** "today 22:10", "Thu 15:08", "12 Dec". A weekday is never that of today: nobody would take it for the next one. */
 export function dayAndTime(time: Date, now: Date): string {
   const hours = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   if (time.toDateString() === now.toDateString()) return `today ${hours}`;
   const days = (time.getTime() - now.getTime()) / 86_400_000;
-  if (days < 7) return `${time.toLocaleDateString("en-GB", { weekday: "short" })} ${hours}`;
+  if (days < 6) return `${time.toLocaleDateString("en-GB", { weekday: "short" })} ${hours}`;
   const year = time.getFullYear() === now.getFullYear() ? undefined : "numeric";
   return time.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+}
+
+/** "Thursday, 26 November 2026 at 15:08 UTC": nothing is left to be guessed. */
+export function wholeTime(iso: string): string {
+  return new Date(iso).toLocaleString("en-GB", {
+    weekday: "long",
+    day: "numeric",
+    month: "long",
+    year: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    timeZoneName: "short",
+  });
 }
 
 /** "6 d 4 h", "2 h 11 min", "42 s". */
@@ -65,4 +85,11 @@ export function longDate(iso: string, now: Date): string {
   const time = new Date(iso);
   const year = time.getFullYear() === now.getFullYear() ? undefined : "numeric";
   return time.toLocaleDateString("en-GB", { day: "numeric", month: "short", year });
+}
+
+/** "Thu 26 Nov 2026, 15:53": for what money or a decision depends on, where a weekday alone could be today's. */
+export function fullMoment(iso: string): string {
+  const time = new Date(iso);
+  const date = time.toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric" });
+  return `${date.replace(",", "")}, ${time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
 }

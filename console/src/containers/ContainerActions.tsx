@@ -14,17 +14,19 @@ interface ContainerActionsProps {
   container: Container;
   /** 28 px in a bar. */
   size?: "xs" | "sm";
+  /** What it says of its failure below has its own way to start it. */
+  startsBelow?: boolean;
 }
 
 /** What can be done with a container now. */
-export function ContainerActions({ container, size = "sm" }: ContainerActionsProps) {
+export function ContainerActions({ container, size = "sm", startsBelow = false }: ContainerActionsProps) {
   const action = useContainerAction(container.id);
   const disruptive = useUnderTraffic();
   const { state } = container;
   const going = state === "DELETING";
   return (
     <>
-      {isStopped(state) ? (
+      {isStopped(state) && !startsBelow ? (
         <Button
           size={size}
           variant="default"

@@ -2,42 +2,51 @@ import { useQuery } from "@tanstack/react-query";
 
 import type { Container } from "@/api/queries";
 import { Card } from "@/components/Page";
+import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
-import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
 import { type Replica, replicasQuery } from "./queries";
+import { ageOf, endOf, hasEnded, noneYet, wordFor } from "./replicas";
 import classes from "./ReplicaTable.module.css";
 import { gpuName, replicaRange, shortId } from "./resources";
 
 const TONES: Record<string, string> = { ready: "ok", routed: "ok", starting: "accent", requested: "accent" };
-/** A person reads one word for "serves requests". */
-const WORDS: Record<string, string> = { routed: "Ready", ready: "Ready" };
 
+/** `past`: those that ended as well. */
 export function ReplicaTable({ container, past = false }: { container: Container; past?: boolean }) {
   const now = useNow(5_000);
-  const replicas = useQuery(replicasQuery(container.id)).data ?? [];
-  const shown = past ? replicas : replicas.filter((one) => one.ended_at === null && one.state !== "removed");
-  const { min, max } = replicaRange(container);
-  const range = min === max ? "" : ` · autoscaling ${min} to ${max}`;
-  const hint = `${container.replicas.ready} of ${container.replicas.desired} ready${range}`;
-  if (container.state === "STOPPED" && shown.length === 0) return null;
+  const { data: replicas, error, refetch } = useQuery(replicasQuery(container.id));
+  const shown = replicas?.filter((one) => past || !hasEnded(one));
+  if (container.state === "STOPPED" && (shown ?? []).length === 0) return null;
   return (
-    <Card title="Replicas" hint={hint} flush>
-      <Table
-        rows={shown}
-        rowKey={(row) => row.id}
-        empty="No replica yet."
-        columns={[
-          { head: "Instance", cell: (row) => <code>{shortId(row.id)}</code> },
-          { head: "State", cell: (row) => <span data-tone={TONES[row.state] ?? "idle"}>{word(row)}</span> },
-          { head: "Node", cell: (row) => <Node replica={row} /> },
-          ...(past ? [{ head: "Ended", wide: true, cell: (row: Replica) => row.reason ?? "" }] : []),
-          { head: "Age", right: true, cell: (row) => since(row.ready_at ?? row.created_at, now) },
-        ]}
-      />
+    <Card title="Replicas" hint={countsOf(container)} flush>
+      {error && !replicas ? <ErrorNotice error={error} retry={refetch} /> : null}
+      {!replicas && !error ? <Waiting rows={Math.max(1, container.replicas.ready)} height={36} /> : null}
+      {shown ? (
+        <Table
+          rows={shown}
+          rowKey={(row) => row.id}
+          empty={noneYet(container)}
+          columns={[
+            { head: "Instance", cell: (row) => <code>{shortId(row.id)}</code> },
+            { head: "State", cell: (row) => <span data-tone={TONES[row.state] ?? "idle"}>{wordFor(row)}</span> },
+            { head: "Node", cell: (row) => <Node replica={row} /> },
+            ...(past ? [{ head: "Ended", wide: true, cell: (row: Replica) => <span className={classes.ended}>{endOf(row, now)}</span> }] : []),
+            { head: "Age", right: true, cell: (row) => ageOf(row, now) },
+          ]}
+        />
+      ) : null}
     </Card>
   );
+}
+
+function countsOf(container: Container): string | undefined {
+  const { min, max } = replicaRange(container);
+  const range = min === max ? "" : `autoscaling ${min} to ${max}`;
+  if (container.state === "STOPPED") return range || undefined;
+  const ready = `${container.replicas.ready} of ${container.replicas.desired} ready`;
+  return range ? `${ready} · ${range}` : ready;
 }
 
 /** Of a machine that somebody lends: what may be known of it. */
@@ -53,8 +62,4 @@ function Node({ replica: { node, community } }: { replica: Replica }) {
       </span>
     </>
   );
-}
-
-function word(replica: Replica): string {
-  return WORDS[replica.state] ?? replica.state.charAt(0).toUpperCase() + replica.state.slice(1);
 }

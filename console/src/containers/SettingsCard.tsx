@@ -9,6 +9,7 @@ import { LinkTo } from "@/components/LinkTo";
 import { Card, Facts } from "@/components/Page";
 import { isStopped } from "@/components/state";
 
+import { draftQuery } from "./queries";
 import { hardware, shortDigest } from "./resources";
 import { SleepFact } from "./Sleep";
 
@@ -21,16 +22,25 @@ export function SettingsCard({ container, isHere = false }: { container: Contain
       variant="subtle"
       color="var(--m-ink-2)"
       size="xs"
+      my={-4}
+      mr={-12}
       leftSection={<Pencil size={14} strokeWidth={1.5} />}
     >
-      {isStopped(container.state) ? "Edit" : container.draft ? "Staged changes" : "Stage a change"}
+      {container.draft ? <Staged container={container} /> : isStopped(container.state) ? "Edit" : "Stage a change"}
     </Button>
   );
   return (
-    <Card title={isHere ? "What runs now" : "Settings"} action={edit}>
+    <Card title={isHere ? "What runs now" : "Settings"} hint={isHere ? `version ${container.version}` : undefined} action={edit}>
       <Facts items={useFacts(container)} />
     </Card>
   );
+}
+
+/** "2 staged changes · Review". */
+function Staged({ container }: { container: Container }) {
+  const count = useQuery(draftQuery(container)).data?.changes.length;
+  if (container.draft?.applying) return "Changes being applied · Review";
+  return `${count ? `${count} staged ${count === 1 ? "change" : "changes"}` : "Staged changes"} · Review`;
 }
 
 function useFacts(container: Container): [string, ReactNode][] {
@@ -45,7 +55,7 @@ function useFacts(container: Container): [string, ReactNode][] {
     [
       "Health check",
       <span key="health">
-        {health.path ? <code>GET {health.path}</code> : "port accepts a connection"}, {health.timeout_s} s
+        {health.path ? <code>GET {health.path}</code> : "port accepts a connection"}, up to {health.timeout_s} s to become healthy
       </span>,
     ],
     [
@@ -67,7 +77,8 @@ function useFacts(container: Container): [string, ReactNode][] {
   if (container.category) facts.unshift(["Category", container.category]);
   if (resources.mode === "autoscaling") {
     const { min_replicas, max_replicas, target_concurrency, scale_down_delay_s } = resources;
-    const text = `${min_replicas} to ${max_replicas}, target ${target_concurrency}, down after ${scale_down_delay_s} s`;
+    const load = target_concurrency === 1 ? "1 request" : `${target_concurrency} requests`;
+    const text = `${min_replicas} to ${max_replicas}, ${load} per replica, down after ${scale_down_delay_s} s`;
     facts.splice(-7, 0, ["Autoscaling", text]);
   }
   return facts;

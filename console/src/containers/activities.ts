@@ -1,5 +1,6 @@
 import { STATES, type State } from "@/components/state";
 
+import { fieldNames } from "./fieldNames";
 import type { Activity } from "./queries";
 
 const KINDS: Record<string, string> = {
@@ -45,7 +46,7 @@ export function sentenceFor(activity: Activity): { what: string; detail: string;
 }
 
 function summary(details: Record<string, unknown>): string {
-  if (Array.isArray(details["fields"])) return details["fields"].join(", ");
+  if (Array.isArray(details["fields"])) return fieldNames(details["fields"].map(String));
   if (typeof details["image"] === "string") return details["image"];
   if (typeof details["node"] === "string") return `on ${details["node"]}`;
   if (typeof details["generation"] === "number") return `generation ${details["generation"]}`;

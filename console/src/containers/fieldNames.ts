@@ -16,7 +16,21 @@ const NAMES: Record<string, string> = {
 };
 
 export function fieldName(field: string): string {
-  if (/^(plain_)?env\./.test(field)) return field.slice(field.indexOf(".") + 1);
+  if (isVariable(field)) return field.slice(field.indexOf(".") + 1);
   const words = field.replaceAll("_", " ").replace(".", " ");
   return NAMES[field] ?? words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** "Image, start command". */
+export function fieldNames(fields: string[]): string {
+  const names = fields.map((field, index) => (index === 0 || isVariable(field) ? fieldName(field) : lowerFirst(fieldName(field))));
+  return names.join(", ");
+}
+
+function isVariable(field: string): boolean {
+  return /^(plain_)?env\./.test(field);
+}
+
+function lowerFirst(words: string): string {
+  return /^[A-Z][a-z]/.test(words) ? words.charAt(0).toLowerCase() + words.slice(1) : words;
 }

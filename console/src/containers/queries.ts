@@ -8,6 +8,7 @@ import { failed } from "@/components/toasts";
 
 export type Replica = Schemas["Replica"];
 export type Activity = Schemas["Activity"];
+export type StagedDraft = Schemas["Draft"];
 
 const at = (containerId: string) => ({ path: { container_id: containerId } });
 
@@ -58,6 +59,13 @@ export const lastLinesQuery = (containerId: string, limit: number) =>
         )
       ).items.toReversed(),
     refetchInterval: LIVE_MS * 2,
+  });
+
+/** Read again whenever the container says that its draft is another one, or is in another state. */
+export const draftQuery = (container: Container) =>
+  queryOptions({
+    queryKey: ["containers", container.id, "draft", container.draft],
+    queryFn: () => body(api.GET("/api/v1/containers/{container_id}/draft", { params: at(container.id) })),
   });
 
 /** `move`: a restart on other machines than now. */

@@ -7,12 +7,21 @@ export function replicaRange(container: Pick<Container, "resources">): { min: nu
     : { min: 1, max: 1 };
 }
 
-/** "2 vCPU · 8 GiB", with the GPU before it where there is one. */
+/** "2 vCPU · 8 GiB RAM", with the GPU before it where there is one. */
 export function hardware(
-  type: Pick<InstanceType, "gpu_model" | "gpu_count" | "vcpu_millis" | "memory_bytes">,
+  type: Gpus & Pick<InstanceType, "vcpu_millis" | "memory_bytes">,
 ): string {
-  const gpu = type.gpu_model ? `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model)}` : "No GPU";
-  return `${gpu} · ${trimmed(type.vcpu_millis / 1000)} vCPU · ${trimmed(type.memory_bytes / 2 ** 30)} GiB`;
+  return `${gpus(type)} · ${trimmed(type.vcpu_millis / 1000)} vCPU · ${trimmed(type.memory_bytes / 2 ** 30)} GiB RAM`;
+}
+
+type Gpus = Pick<InstanceType, "gpu_model" | "gpu_count"> & Partial<Pick<InstanceType, "gpu_memory_bytes">>;
+
+/** "2 × L40S 45 GiB", each with so much; the memory only once where the model's name has it. */
+export function gpus(type: Gpus): string {
+  if (!type.gpu_model) return "No GPU";
+  const name = gpuName(type.gpu_model);
+  const memory = type.gpu_memory_bytes && !/\dGB\b/.test(name) ? ` ${Math.round(type.gpu_memory_bytes / 2 ** 30)} GiB` : "";
+  return `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${name}${memory}`;
 }
 
 export function gpuName(model: string): string {

@@ -7,6 +7,7 @@ import { billingQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
 import { dollars, Money } from "@/components/Money";
 import { runOut } from "@/components/runOut";
+import { wholeTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
 import classes from "./Frame.module.css";
@@ -31,7 +32,7 @@ export function Balance() {
         </span>
       ) : null}
       {end ? (
-        <span className={classes.runsOut} data-tone={end.tone}>
+        <span className={classes.runsOut} data-tone={end.tone} title={billing.runs_out_at ? wholeTime(billing.runs_out_at) : undefined}>
           <Clock size={14} strokeWidth={1.5} aria-hidden />
           {end.sentence}
         </span>

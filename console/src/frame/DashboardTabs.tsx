@@ -41,7 +41,9 @@ export function DashboardTabs({ containerId, current }: { containerId: string; c
               ? container.woken_at
                 ? "wakes now"
                 : "wakes on a request"
-              : `${container.replicas.ready} of ${container.replicas.desired} ready`}
+              : container.state === "STOPPED"
+                ? null
+                : `${container.replicas.ready} of ${container.replicas.desired} ready`}
           </span>
         </span>
         <ContainerActions container={container} size="xs" />

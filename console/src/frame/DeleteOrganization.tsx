@@ -35,18 +35,26 @@ export function DeleteOrganization({ organization, close }: DeleteOrganizationPr
     staleTime: 0,
     gcTime: 0,
   });
-  if (error) return <NotYet title={error.message} close={close} />;
+  if (error) return <NotYet organization={organization} why={error.message} close={close} />;
   if (!data) return null;
-  if (data.obstacles.length > 0) return <NotYet title="These have to end first." obstacles={data.obstacles} close={close} />;
+  if (data.obstacles.length > 0) {
+    const why = `${organization.name} cannot be deleted yet. What is left to do:`;
+    return <NotYet organization={organization} why={why} obstacles={data.obstacles} close={close} />;
+  }
   return <Delete organization={organization} deletion={data} close={close} />;
 }
 
-function NotYet({ title, obstacles = [], close }: { title: string; obstacles?: Obstacle[]; close: () => void }) {
+interface NotYetProps extends DeleteOrganizationProps {
+  why: string;
+  obstacles?: Obstacle[];
+}
+
+function NotYet({ organization, why, obstacles = [], close }: NotYetProps) {
   const { project } = useProject();
   return (
-    <Modal opened onClose={close} title="Delete organization" closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal opened onClose={close} title={`Delete ${organization.name}`} closeButtonProps={{ "aria-label": "Close" }}>
       <Stack gap={16}>
-        <p>{title}</p>
+        <p>{why}</p>
         {obstacles.length > 0 ? (
           <ul className={classes.obstacles}>
             {obstacles.map((one) => (
@@ -80,7 +88,7 @@ function WhereItEnds({ code, projectId, close }: { code: Obstacle["code"]; proje
     case "payout_requested":
       return (
         <LinkTo to={paths.section(projectId, "machines")} onClick={close}>
-          Machines
+          {code === "machines" ? "Machines" : "Earnings and payouts"}
         </LinkTo>
       );
     case "payment_under_way":
@@ -121,7 +129,7 @@ function Delete({ organization, deletion, close }: DeleteOrganizationProps & { d
     <ConfirmByTyping
       opened
       close={close}
-      title="Delete organization"
+      title={`Delete ${organization.name}`}
       name={organization.name}
       action="Delete organization"
       busy={remove.isPending}

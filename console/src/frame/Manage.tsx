@@ -93,7 +93,7 @@ export function DeleteProject({ project, opened, close }: { project: Project; op
     <ConfirmByTyping
       opened={opened}
       close={close}
-      title="Delete project"
+      title={`Delete ${project.name}`}
       name={project.name}
       action="Delete project"
       busy={remove.isPending}

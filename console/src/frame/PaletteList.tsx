@@ -23,9 +23,9 @@ export function PaletteDialog({ returnFocus = true, children }: PaletteDialogPro
   const close = () => setOpened(false);
   return (
     <>
-      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label={`Search or jump to ${SHORTCUT}`}>
+      <UnstyledButton className={classes.search} onClick={() => setOpened(true)} aria-label={`Search or jump to… ${SHORTCUT}`}>
         <Search size={16} strokeWidth={1.5} aria-hidden />
-        <span>Search or jump to</span>{" "}
+        <span>Search or jump to…</span>{" "}
         <kbd>{SHORTCUT}</kbd>
       </UnstyledButton>
       <Modal

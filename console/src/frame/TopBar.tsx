@@ -23,21 +23,23 @@ export function TopBar() {
       <LinkTo to={paths.service(project.id)} className={classes.logo} aria-label="Moorage, containers">
         <Logo />
       </LinkTo>
-      <div className={classes.outer}>
-        <OrganizationSwitcher />
-        <span className={classes.separator} aria-hidden>
-          /
-        </span>
-        <ProjectSwitcher />
-      </div>
-      {containerId && tab ? (
-        <>
+      <div className={classes.names}>
+        <div className={classes.outer}>
+          <OrganizationSwitcher />
           <span className={classes.separator} aria-hidden>
             /
           </span>
-          <ContainerSwitcher containerId={containerId} tab={tab} />
-        </>
-      ) : null}
+          <ProjectSwitcher />
+        </div>
+        {containerId && tab ? (
+          <>
+            <span className={classes.separator} aria-hidden>
+              /
+            </span>
+            <ContainerSwitcher containerId={containerId} tab={tab} />
+          </>
+        ) : null}
+      </div>
       <div className={classes.right}>
         <Palette />
         <Balance />

@@ -1,5 +1,5 @@
 import type { Machine } from "./machine";
-import { type Day, dayInWords, markOf, stripInWords } from "./presence";
+import { type Day, dayInWords, isMeasured, markOf, percent, stripInWords } from "./presence";
 import classes from "./Reliability.module.css";
 
 /** The number first, then the days that it follows from. */
@@ -7,7 +7,7 @@ export function Reliability({ machine }: { machine: Machine }) {
   if (machine.reliability === null || !machine.joined_at) return "–";
   return (
     <span className={classes.reliability}>
-      <strong>{machine.reliability.toFixed(3)}</strong>
+      {isMeasured(machine) ? <strong>{percent(machine.reliability)}</strong> : <span className={classes.young}>too new</span>}
       <Strip days={machine.days ?? []} />
     </span>
   );
@@ -41,7 +41,7 @@ export function StripLegend() {
       <span>
         <i data-mark="none" /> not joined yet
       </span>
-      <span className={classes.tiers}>Standard from 0.970, Trusted from 0.995 and 500 h</span>
+      <span className={classes.tiers}>Standard from 97 %, Trusted from 99.5 % and 500 h</span>
     </div>
   );
 }

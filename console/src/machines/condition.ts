@@ -35,6 +35,27 @@ const LOOKS: Record<Machine["state"], { look: Look; word: string }> = {
   removed: { look: "banned", word: "Removed" },
 };
 
+const COUNTED: Record<Look, string> = {
+  active: "active",
+  probation: "on probation",
+  verifying: "verifying",
+  joining: "joining",
+  paused: "paused",
+  draining: "draining",
+  attention: "needing attention",
+  lost: "lost",
+  banned: "banned",
+};
+
+/** "4 active, 1 draining, 1 lost": all of them, each once. */
+export function counted(looks: Look[]): string {
+  return (Object.keys(COUNTED) as Look[])
+    .map((look) => ({ look, count: looks.filter((one) => one === look).length }))
+    .filter(({ count }) => count > 0)
+    .map(({ look, count }) => `${count} ${COUNTED[look]}`)
+    .join(", ");
+}
+
 /** `you`: who reads it. */
 export function joinedCondition(machine: Machine, you: "owner" | "operator", now: Date): Condition {
   const { look, word } = LOOKS[machine.state];

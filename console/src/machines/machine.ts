@@ -1,5 +1,6 @@
 /** What is known of a machine that joined. Pure. */
 import type { Schemas } from "@/api/client";
+import { duration } from "@/components/times";
 
 export type Machine = Schemas["MachineRead"];
 export type JoinCommand = Schemas["MachineAdded"];
@@ -12,6 +13,14 @@ export function nameOf(machine: Machine): string {
 /** "1 replica", "12 replicas" */
 export function replicaCount(count: number): string {
   return count === 1 ? "1 replica" : `${count.toLocaleString("en-US")} replicas`;
+}
+
+/** Between two looks at a machine. */
+const SEEN_NOW_MS = 20_000;
+
+/** "now", "5 h ago" */
+export function seenAgo(ms: number): string {
+  return ms < SEEN_NOW_MS ? "now" : `${duration(ms).replace(/ 0 (h|min)$/, "")} ago`;
 }
 
 /** It may join, answer or prove itself at any moment. */

@@ -40,19 +40,37 @@ export function stripInWords(days: Day[]): string {
   return `Last ${days.length} days: ${words.join(", ")}`;
 }
 
-/** Of several machines, each as heavy as the time that it was there; null where there is none. */
+const MEASURED_FROM_S = 24 * 3600;
+
+/** Before a day has been looked at, the number is what every machine begins with and says nothing of this one. */
+export function isMeasured({ joined_at: joined, reliability, days }: Pick<Machine, "joined_at" | "reliability" | "days">): boolean {
+  const looked = (days ?? []).reduce((sum, day) => sum + day.there_s + day.lost_s, 0);
+  return joined !== null && reliability !== null && looked >= MEASURED_FROM_S;
+}
+
+/** "99.8 %"; below a whole one only what was there all the time. */
+export function percent(reliability: number): string {
+  return `${(Math.floor(reliability * 1000 + 1e-6) / 10).toFixed(1)} %`;
+}
+
+/** Of several machines, each as heavy as the time that it was there; null where none is measured. */
 export function overallReliability(machines: Machine[]): number | null {
-  const lent = machines.filter((one) => one.reliability !== null && one.joined_at !== null);
+  const lent = machines.filter(isMeasured);
   const weights = lent.map((one) => (one.days ?? []).reduce((sum, day) => sum + day.there_s, 0));
   const total = weights.reduce((sum, one) => sum + one, 0);
   if (lent.length === 0) return null;
-  // Nothing has been there for a moment yet: each counts the same.
+  // All of them were lost all the time: each counts the same.
   const shares = total > 0 ? weights.map((one) => one / total) : weights.map(() => 1 / lent.length);
   return lent.reduce((sum, one, at) => sum + (one.reliability ?? 0) * (shares[at] ?? 0), 0);
 }
 
-export const TIERS: Record<NonNullable<Machine["tier"]>, string> = {
+const TIERS: Record<NonNullable<Machine["tier"]>, string> = {
   probation: "Probation",
   standard: "Standard",
   trusted: "Trusted",
 };
+
+/** A dash until it has proven what it claims: it is on no tier before. */
+export function tierOf({ tier, joined_at: joined, state }: Machine): string {
+  return tier && joined && state !== "verifying" ? TIERS[tier] : "–";
+}

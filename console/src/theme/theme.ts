@@ -79,7 +79,7 @@ export const theme = createTheme({
     SegmentedControl: SegmentedControl.extend({ defaultProps: { size: "sm" } }),
     Menu: Menu.extend({ defaultProps: { shadow: "md", position: "bottom-end", transitionProps: { duration: 120 } } }),
     Modal: Modal.extend({ defaultProps: { radius: 12, centered: true, transitionProps: { duration: 120 } } }),
-    Switch: Switch.extend({ defaultProps: { size: "sm" } }),
+    Switch: Switch.extend({ defaultProps: { size: "sm", withThumbIndicator: false } }),
     Tooltip: Tooltip.extend({ defaultProps: { openDelay: 300, transitionProps: { duration: 120 } } }),
   },
   shadows: { md: "0 8px 24px rgba(19, 24, 32, 0.12)" },

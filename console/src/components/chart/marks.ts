@@ -12,20 +12,27 @@ export function drawLevels(plot: uPlot, { levels = [] }: Drawing, color: (name: 
   const { ctx, bbox } = plot;
   const ratio = uPlot.pxRatio;
   ctx.save();
-  ctx.strokeStyle = color("field");
   ctx.fillStyle = color("ink-3");
-  ctx.lineWidth = ratio;
+  ctx.lineJoin = "round";
   ctx.font = `${11 * ratio}px 'Inter Variable'`;
   ctx.textAlign = "right";
   for (const { value, label, below } of levels) {
     const y = Math.round(plot.valToPos(value, "y", true)) + 0.5;
+    ctx.strokeStyle = color("field");
+    ctx.lineWidth = ratio;
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     ctx.beginPath();
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
     ctx.stroke();
     ctx.textBaseline = below ? "top" : "bottom";
-    ctx.fillText(label, bbox.left + bbox.width - 4 * ratio, y + (below ? 5 : -4) * ratio);
+    const at = [bbox.left + bbox.width - 4 * ratio, y + (below ? 5 : -4) * ratio] as const;
+    // A line that runs through it leaves it readable.
+    ctx.setLineDash([]);
+    ctx.strokeStyle = color("surface");
+    ctx.lineWidth = 4 * ratio;
+    ctx.strokeText(label, ...at);
+    ctx.fillText(label, ...at);
   }
   ctx.restore();
 }

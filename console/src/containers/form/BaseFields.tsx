@@ -50,8 +50,8 @@ export function BaseFields({ draft, change, errors, isNameFixed = false }: Field
         />
         <Autocomplete
           label="Category"
-          description="Optional. For your own order."
-          placeholder="Chat"
+          description="Optional. A label to group by."
+          placeholder="e.g. Chat"
           data={CATEGORIES}
           value={draft.category}
           error={errors["category"]}

@@ -59,7 +59,7 @@ function Replicas({ draft, change, errors }: FieldsProps) {
         />
         <span className={classes.hint}>
           {draft.mode === "general"
-            ? "The price does not change."
+            ? "One replica while it runs, at one price."
             : "Follows the requests in flight, between a minimum and a maximum."}
         </span>
       </div>

@@ -2,11 +2,13 @@ import { Clock, X } from "lucide-react";
 
 import type { InstanceType } from "@/api/queries";
 import { dollars } from "@/components/Money";
-import { gpuName } from "@/containers/resources";
+import { gpus } from "@/containers/resources";
 
 import classes from "./Form.module.css";
 
 const MOST_PIPS = 8;
+/** What counts in hundreds is never short, and a small type's number says how often it would fit, not how many there are. */
+const PLENTY = 99;
 
 interface TileProps {
   type: InstanceType;
@@ -32,17 +34,12 @@ export function Tile({ type, obstacle, checked, choose }: TileProps) {
         <small>/h</small>
       </span>
       <span className={classes.tileFacts}>
-        {type.gpu_model ? <strong>{gpuLine(type)}</strong> : "No GPU"} · {type.vcpu_millis / 1000} vCPU ·{" "}
-        {Math.round((type.memory_bytes / 2 ** 30) * 100) / 100} GiB
+        {type.gpu_model ? <strong>{gpus(type)}</strong> : gpus(type)} · {type.vcpu_millis / 1000} vCPU ·{" "}
+        {Math.round((type.memory_bytes / 2 ** 30) * 100) / 100} GiB RAM
       </span>
       {isOpen ? (
         <span className={classes.tileFree}>
-          <span className={classes.pips} aria-hidden>
-            {Array.from({ length: Math.min(type.free, MOST_PIPS) }, (_, index) => (
-              <i key={index} />
-            ))}
-          </span>
-          {type.free.toLocaleString("en-US")} free
+          <Room free={type.free} capacity={Math.max(type.capacity, type.free)} />
         </span>
       ) : (
         <span className={classes.tileReason}>
@@ -54,8 +51,21 @@ export function Tile({ type, obstacle, checked, choose }: TileProps) {
   );
 }
 
-function gpuLine(type: InstanceType): string {
-  return `${type.gpu_count > 1 ? `${type.gpu_count} × ` : ""}${gpuName(type.gpu_model ?? "")}`;
+/** One square for each, or for an eighth of them. */
+function Room({ free, capacity }: { free: number; capacity: number }) {
+  if (free > PLENTY) return <>More than {PLENTY} would fit now</>;
+  const pips = Math.min(capacity, MOST_PIPS);
+  const filled = Math.ceil((free / capacity) * pips);
+  return (
+    <>
+      <span className={classes.pips} aria-hidden>
+        {Array.from({ length: pips }, (_, index) => (
+          <i key={index} data-free={index < filled || undefined} />
+        ))}
+      </span>
+      {free} of {capacity} free
+    </>
+  );
 }
 
 /** The tile says what is the case; what to do about it is to choose another. */

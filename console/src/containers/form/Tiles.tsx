@@ -15,11 +15,17 @@ interface TilesProps {
   choose: (name: string) => void;
 }
 
-/** What can be had, or could once it is free; what no machine here holds is folded away below. */
+/** What can be had, or could once it is free, first what has a GPU; what no machine here holds is folded away below. */
 export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
   const [unfolded, setUnfolded] = useState(false);
   const nobodys = types.filter((one) => one.capacity === 0 && one.name !== chosen);
   const shown = types.filter((one) => !nobodys.includes(one));
+  const groups = (
+    [
+      ["With a GPU", shown.filter((one) => one.gpu_model !== null)],
+      ["Without a GPU", shown.filter((one) => one.gpu_model === null)],
+    ] as [string, InstanceType[]][]
+  ).filter(([, found]) => found.length > 0);
   const tile = (type: InstanceType) => (
     <Tile
       key={type.name}
@@ -31,8 +37,13 @@ export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
   );
   return (
     <>
-      <div className={classes.tiles} role="radiogroup" aria-label="Instance type">
-        {shown.map(tile)}
+      <div className={classes.tileGroups} role="radiogroup" aria-label="Instance type">
+        {groups.map(([title, found]) => (
+          <div key={title}>
+            {groups.length > 1 ? <h4 className={classes.tilesTitle}>{title}</h4> : null}
+            <div className={classes.tiles}>{found.map(tile)}</div>
+          </div>
+        ))}
       </div>
       {nobodys.length > 0 ? (
         <div>
@@ -40,11 +51,12 @@ export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
             variant="subtle"
             color="var(--m-ink-2)"
             size="xs"
+            className={classes.fold}
             aria-expanded={unfolded}
             rightSection={unfolded ? <ChevronUp size={14} strokeWidth={1.5} /> : <ChevronDown size={14} strokeWidth={1.5} />}
             onClick={() => setUnfolded(!unfolded)}
           >
-            {nobodys.length === 1 ? "1 type that" : `${nobodys.length} types that`} no machine here has
+            {unfolded ? "Hide" : "Show"} {nobodys.length === 1 ? "1 type" : `${nobodys.length} types`} without a machine here
           </Button>
         </div>
       ) : null}

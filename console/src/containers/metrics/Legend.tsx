@@ -12,7 +12,8 @@ export function Legend({ lines, decision = false }: { lines: Line[]; decision?: 
         <li key={line.label}>
           <i
             data-dashed={line.dashed || undefined}
-            style={line.dashed ? { borderColor: `var(--m-${line.color})` } : { background: `var(--m-${line.color})` }}
+            data-filled={line.filled || undefined}
+            style={{ color: `var(--m-${line.color})` }}
           />
           {line.label}
         </li>

@@ -21,7 +21,6 @@ export function RequestTable({ projectId, containerId, requests, empty }: Reques
       rows={requests}
       rowKey={(row) => row.request_id}
       empty={empty}
-      phoneLine={(row) => askedFor(row) ?? endingOf(row)}
       columns={[
         {
           head: "Time",

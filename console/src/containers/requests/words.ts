@@ -28,6 +28,11 @@ export function endingOf({ ended }: Pick<Summary, "ended">): string {
   return ENDINGS[ended];
 }
 
+/** The container sent nothing: what the client got instead was the gateway's own answer. */
+export function isGatewaysAnswer({ status, ended, first_byte_ms }: Pick<Receipt, "status" | "ended" | "first_byte_ms">): boolean {
+  return status !== null && ended !== "completed" && first_byte_ms === null;
+}
+
 /** "POST /v1/chat/completions"; a path that is not on the gateway's list is nobody's business. */
 export function askedFor({ method, path }: Pick<Receipt, "method" | "path">): string | null {
   if (!method && !path) return null;

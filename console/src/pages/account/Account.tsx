@@ -17,7 +17,7 @@ import { identitiesQuery, type Session, sessionsQuery, useEndOtherSessions, useE
 export function Account() {
   const { data: me } = useSuspenseQuery(meQuery);
   return (
-    <Page title="Account" hint={`${me.user?.email ?? ""}. Times in ${zone}.`}>
+    <Page title="Account" hint={`Signed in as ${me.user?.email ?? ""}`}>
       <Sessions />
       <Identities email={me.user?.email ?? ""} />
     </Page>
@@ -34,7 +34,7 @@ function Sessions() {
     <Card
       flush
       title="Sessions"
-      hint={String(sessions.length)}
+      hint={`${sessions.length} · times in ${zone}`}
       action={
         others.length > 0 ? (
           <Button size="xs" variant="default" onClick={() => setAsking(true)}>
@@ -47,21 +47,22 @@ function Sessions() {
         rows={sessions}
         rowKey={(row) => row.id}
         empty="No session."
-        phoneLine={(row) => lastUse(row, now)}
         columns={[
           {
-            head: "Where",
+            head: "Device",
             cell: (row) => (
               <span className={classes.client} title={row.client}>
                 {clientName(row.client)}
-                {row.current ? <span className={classes.here}> (here)</span> : null}
+                {row.current ? <span className={classes.here}> This device</span> : null}
               </span>
             ),
           },
           { head: "Last used", wide: true, cell: (row) => lastUse(row, now) },
           { head: "Signed in", wide: true, cell: (row) => longDate(row.created_at, now) },
-          { head: "Ends", wide: true, cell: (row) => longDate(row.expires_at, now) },
-          { head: "Actions", right: true, cell: (row) => (row.current ? null : <SignOut session={row} />) },
+          { head: "Expires", wide: true, cell: (row) => longDate(row.expires_at, now) },
+          ...(others.length > 0
+            ? [{ head: "Actions", right: true, cell: (row: Session) => (row.current ? null : <SignOut session={row} />) }]
+            : []),
         ]}
       />
       <Confirm
@@ -80,7 +81,7 @@ function Sessions() {
 }
 
 function lastUse(session: Session, now: Date): string {
-  return session.current ? "now" : `${since(session.last_used_at, now)} ago`;
+  return session.current ? "Now" : `${since(session.last_used_at, now)} ago`;
 }
 
 function SignOut({ session }: { session: Session }) {
@@ -103,7 +104,7 @@ function SignOut({ session }: { session: Session }) {
 function Identities({ email }: { email: string }) {
   const { data: identities } = useSuspenseQuery(identitiesQuery);
   const now = useNow(60_000);
-  const rows = [{ title: "E-mail", email, linked_at: "" }, ...identities];
+  const rows = [{ title: "Code by e-mail", email, linked_at: "" }, ...identities];
   return (
     <Card flush title="Ways to sign in" hint={String(rows.length)}>
       <Table
@@ -111,13 +112,12 @@ function Identities({ email }: { email: string }) {
         rowKey={(row) => `${row.title} ${row.email}`}
         empty=""
         columns={[
-          { head: "With", cell: (row) => <span className={classes.client}>{row.title}</span> },
-          { head: "As", cell: (row) => <span className={classes.client}>{row.email}</span> },
+          { head: "Method", cell: (row) => <span className={classes.client}>{row.title}</span> },
+          { head: "Account", cell: (row) => <span className={classes.address}>{row.email}</span> },
           {
-            head: "Linked",
+            head: "Added",
             wide: true,
-            right: true,
-            cell: (row) => (row.linked_at ? longDate(row.linked_at, now) : "a code by mail, always"),
+            cell: (row) => (row.linked_at ? longDate(row.linked_at, now) : "Always on"),
           },
         ]}
       />

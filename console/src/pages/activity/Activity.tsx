@@ -7,9 +7,13 @@ import { api, body } from "@/api/client";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
-import { clockTime, zone } from "@/components/times";
+import { clockTime, longDate, zone } from "@/components/times";
+import { useNow } from "@/components/useNow";
 import { sentenceFor } from "@/containers/activities";
+import type { Activity as ActivityRecord } from "@/containers/queries";
 import { useActor } from "@/containers/useActor";
+
+import classes from "./Activity.module.css";
 
 const PAGE = 100;
 
@@ -17,6 +21,7 @@ const PAGE = 100;
 export function Activity() {
   const container = useContainer();
   const actor = useActor();
+  const now = useNow(60_000);
   const found = useInfiniteQuery({
     queryKey: ["containers", container.id, "activity", "all"],
     queryFn: ({ pageParam }) =>
@@ -40,11 +45,11 @@ export function Activity() {
             rows={rows}
             rowKey={(row) => row.id}
             empty="Nothing happened yet."
-            phoneLine={(row) => sentenceFor(row).detail}
             columns={[
               {
                 head: "Time",
-                cell: (row) => `${new Date(row.at).toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clockTime(row.at)}`,
+                wide: true,
+                cell: (row) => <span data-figures>{`${longDate(row.at, now)} ${clockTime(row.at)}`}</span>,
               },
               {
                 head: "What",
@@ -53,8 +58,7 @@ export function Activity() {
                   return <span data-tone={tone}>{what}</span>;
                 },
               },
-              { head: "Detail", wide: true, cell: (row) => sentenceFor(row).detail },
-              { head: "Reason", wide: true, cell: (row) => (row.reason ? <code>{row.reason}</code> : null) },
+              { head: "Detail", wide: true, cell: (row) => <Detail activity={row} /> },
               { head: "By", wide: true, cell: (row) => actor(row.actor) },
             ]}
           />
@@ -67,4 +71,10 @@ export function Activity() {
       ) : null}
     </Page>
   );
+}
+
+/** Its sentence; "no capacity" where nobody wrote one. */
+function Detail({ activity }: { activity: ActivityRecord }) {
+  const text = sentenceFor(activity).detail || activity.reason?.replaceAll("_", " ");
+  return text ? <span className={classes.detail}>{text}</span> : null;
 }

@@ -18,7 +18,7 @@ import { type ApiKey, apiKeysQuery } from "./queries";
 import { RotateKey } from "./RotateKey";
 
 const STATES = {
-  active: { word: "Works", tone: "ok" },
+  active: { word: "Active", tone: "ok" },
   disabled: { word: "Disabled", tone: "warn" },
   expired: { word: "Expired", tone: "idle" },
   revoked: { word: "Revoked", tone: "idle" },
@@ -31,15 +31,15 @@ export function ApiKeys() {
   const [creating, setCreating] = useState(false);
   // Kept here and not in its row, which may go with the old key while the new one is on the screen.
   const [rotating, setRotating] = useState<ApiKey | null>(null);
-  const [shown, setShown] = useState("usable");
-  const usable = keys.filter((one) => one.status === "active" || one.status === "disabled");
+  const [shown, setShown] = useState("active");
+  const active = keys.filter((one) => one.status === "active");
   const create = (
     <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
       Create key
     </Button>
   );
   return (
-    <Page title="API keys" learn={handbook.callAnEndpoint} hint={`Each opens every container of ${project.name}, and no other.`} actions={create}>
+    <Page title="API keys" learn={handbook.callAnEndpoint} hint={`Each works for every container of ${project.name}: Inference calls them, Manage also changes them.`} actions={create}>
       {keys.length === 0 ? (
         <Card label="API keys">
           <Empty command="moor keys create --name my-app">
@@ -56,13 +56,13 @@ export function ApiKeys() {
               value={shown}
               onChange={setShown}
               data={[
-                { value: "usable", label: `Usable ${usable.length}` },
+                { value: "active", label: `Active ${active.length}` },
                 { value: "all", label: `All ${keys.length}` },
               ]}
             />
           }
         >
-          <KeyTable keys={shown === "usable" ? usable : keys} rotating={rotating} rotate={setRotating} />
+          <KeyTable keys={shown === "active" ? active : keys} rotating={rotating} rotate={setRotating} />
         </Card>
       )}
       {creating ? <CreateKey projectId={project.id} close={() => setCreating(false)} /> : null}
@@ -83,12 +83,7 @@ function KeyTable({ keys, rotating, rotate }: KeyTableProps) {
     <Table
       rows={keys}
       rowKey={(key) => key.id}
-      phoneLine={(key) => (
-        <>
-          {key.scope === "manage" ? "Manage" : "Inference"}, <LastUse apiKey={key} now={now} />
-        </>
-      )}
-      empty="Every key has ended. Create a new one, or look at all of them."
+      empty="No key is active. Create a new one, or look at all of them."
       columns={[
         { head: "Name", cell: (key) => <span className={classes.name}>{key.name}</span> },
         { head: "Key", wide: true, cell: (key) => <code>moor_…{key.hint}</code> },
@@ -102,7 +97,7 @@ function KeyTable({ keys, rotating, rotate }: KeyTableProps) {
           ),
         },
         { head: "Last used", wide: true, cell: (key) => <LastUse apiKey={key} now={now} /> },
-        { head: "Requests/min", right: true, wide: true, cell: (key) => key.requests_per_minute?.toLocaleString("en-US") ?? "no limit" },
+        { head: "Requests/min", right: true, wide: true, cell: (key) => key.requests_per_minute?.toLocaleString("en-US") ?? "No limit" },
         { head: "Created", wide: true, cell: (key) => longDate(key.created_at, now) },
         { head: "Expires", wide: true, cell: (key) => (key.expires_at ? longDate(key.expires_at, now) : "Never") },
         {
@@ -117,7 +112,7 @@ function KeyTable({ keys, rotating, rotate }: KeyTableProps) {
 
 /** "4 min ago from 203.0.113.7" */
 function LastUse({ apiKey, now }: { apiKey: ApiKey; now: Date }) {
-  if (!apiKey.last_used_at) return <span className={classes.quiet}>never used</span>;
+  if (!apiKey.last_used_at) return <span className={classes.quiet}>Never</span>;
   return (
     <>
       {since(apiKey.last_used_at, now)} ago

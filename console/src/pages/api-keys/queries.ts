@@ -59,7 +59,7 @@ export function useDisableKey(key: ApiKey) {
       ),
     onSuccess: async (changed) => {
       await queries.invalidateQueries({ queryKey: ["api-keys"] });
-      done(changed.status === "disabled" ? `${key.name} is disabled.` : `${key.name} works again.`);
+      done(changed.status === "disabled" ? `${key.name} is disabled.` : `${key.name} is active again.`);
     },
     onError: failed,
   });

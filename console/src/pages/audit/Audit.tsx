@@ -1,10 +1,11 @@
 import { Button } from "@mantine/core";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
 
 import { handbook } from "@/addresses/handbook";
 import { useProject } from "@/addresses/useProject";
 import { api, body } from "@/api/client";
+import { membersQuery, projectsQuery } from "@/api/queries";
 import { AuditTable } from "@/components/AuditTable";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
@@ -14,8 +15,8 @@ const PAGE = 100;
 
 /** Who changed what in the organization, newest first. Only admins come here. */
 export function Audit() {
-  const { project, isAdmin } = useProject();
-  if (isAdmin) return <Records organizationId={project.organization_id} />;
+  const { project, organization, isAdmin } = useProject();
+  if (isAdmin) return <Records organizationId={project.organization_id} of={organization?.name ?? "the organization"} />;
   return (
     <Page title="Audit" learn={handbook.teams}>
       <Card label="Audit">
@@ -25,7 +26,8 @@ export function Audit() {
   );
 }
 
-function Records({ organizationId }: { organizationId: string }) {
+function Records({ organizationId, of }: { organizationId: string; of: string }) {
+  const nameOf = useNames(organizationId);
   const found = useInfiniteQuery({
     queryKey: ["audit", organizationId],
     queryFn: ({ pageParam }) =>
@@ -45,7 +47,8 @@ function Records({ organizationId }: { organizationId: string }) {
   return (
     <Page
       title="Audit"
-      hint={`Of the organization. Times in ${zone}.`}
+      learn={handbook.teams}
+      hint={`Everything that was changed in ${of}, newest first. Times in ${zone}.`}
       actions={
         <Button
           component="a"
@@ -54,7 +57,7 @@ function Records({ organizationId }: { organizationId: string }) {
           download
           leftSection={<Download size={16} strokeWidth={1.5} />}
         >
-          CSV
+          Download all as CSV
         </Button>
       }
     >
@@ -62,7 +65,7 @@ function Records({ organizationId }: { organizationId: string }) {
       {found.isPending ? <Waiting /> : null}
       {found.data ? (
         <Card flush label="Audit">
-          <AuditTable rows={rows} empty="Nothing was changed yet. Keys, members and payments appear here." />
+          <AuditTable rows={rows} nameOf={nameOf} empty="Nothing was changed yet. Keys, members and payments appear here." />
         </Card>
       ) : null}
       {found.hasNextPage ? (
@@ -72,4 +75,11 @@ function Records({ organizationId }: { organizationId: string }) {
       ) : null}
     </Page>
   );
+}
+
+/** The names of the organization's projects and members, by their ids. */
+function useNames(organizationId: string): (id: string) => string | undefined {
+  const projects = useQuery(projectsQuery(organizationId)).data ?? [];
+  const members = useQuery(membersQuery(organizationId)).data ?? [];
+  return (id) => projects.find((one) => one.id === id)?.name ?? members.find((one) => one.user_id === id)?.email;
 }

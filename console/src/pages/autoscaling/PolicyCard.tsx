@@ -86,7 +86,7 @@ export function PolicyCard({ container, policy }: { container: Container; policy
       </Card>
       <Card
         title="What if"
-        hint="Tried on past demand."
+        hint="The policy, tried on past demand."
         action={
           <>
             <Select aria-label="How far back" w={152} data={BACK} value={hours} onChange={(value) => value && setHours(value)} />

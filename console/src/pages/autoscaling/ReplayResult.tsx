@@ -21,7 +21,7 @@ export function ReplayResult({ replay }: { replay: Replay | undefined }) {
   if (!replay) {
     return (
       <p className={classes.none}>
-        Change a number, press Replay, and see replica-hours, cost and the time over target before anything is applied.
+        Change a number under Policy, press Replay, and see replica-hours, cost and the time over target before anything is applied.
       </p>
     );
   }

@@ -2,7 +2,7 @@ import { Check, Info, TriangleAlert } from "lucide-react";
 
 import type { Container } from "@/api/queries";
 import { isStopped } from "@/components/state";
-import { shortTime } from "@/components/times";
+import { dateAndTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { sentences } from "@/containers/metrics/decisions";
 import type { Autoscaling } from "@/containers/metrics/queries";
@@ -27,8 +27,8 @@ export function Why({ container, autoscaling }: { container: Container; autoscal
   if (!newest) return <Sentence title={number}>Nothing was decided yet.</Sentence>;
   const isHeldBack = HELD_BACK.has(newest.limited_by ?? "");
   return (
-    <Sentence title={number} warns={isHeldBack} since={`since ${shortTime(newest.at, now)}`}>
-      {`${sentences(newest.reason).join(". ")}.`}
+    <Sentence title={number} warns={isHeldBack} isDecided>
+      {`Decided at ${dateAndTime(newest.at, now)}: ${sentences(newest.reason).join(". ")}.`}
     </Sentence>
   );
 }
@@ -36,20 +36,19 @@ export function Why({ container, autoscaling }: { container: Container; autoscal
 interface SentenceProps {
   title: string;
   children: string;
-  since?: string;
+  isDecided?: boolean;
   warns?: boolean;
 }
 
-function Sentence({ title, children, since, warns = false }: SentenceProps) {
+function Sentence({ title, children, isDecided = false, warns = false }: SentenceProps) {
   // A tick is for what was looked at.
-  const Icon = warns ? TriangleAlert : since ? Check : Info;
+  const Icon = warns ? TriangleAlert : isDecided ? Check : Info;
   return (
-    <section className={classes.why} data-warns={warns || undefined} data-checked={since ? true : undefined} aria-label="Why this many">
+    <section className={classes.why} data-warns={warns || undefined} data-checked={isDecided || undefined} aria-label="Why this many">
       <Icon size={16} strokeWidth={1.5} aria-hidden />
       <p role="status">
         <strong>{title}.</strong> {children}
       </p>
-      {since ? <span>{since}</span> : null}
     </section>
   );
 }

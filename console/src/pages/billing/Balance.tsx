@@ -25,7 +25,7 @@ export function Balance({ organizationId, dates }: { organizationId: string; dat
           parts={[
             {
               label: "Balance",
-              color: "series-5",
+              color: "series-1",
               values: byDay(
                 dates,
                 data.map(({ day, balance_microusd: microusd }) => ({ day, microusd })),

@@ -10,13 +10,13 @@ import { Page } from "@/components/Page";
 import { zone } from "@/components/times";
 
 import { AutoTopUp } from "./AutoTopUp";
+import { AwaitedPayments } from "./AwaitedPayments";
 import { Balance } from "./Balance";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
 import { Documents } from "./Documents";
 import { Entries } from "./Entries";
 import { Limits } from "./Limits";
-import { OnTheirWay } from "./OnTheirWay";
 import { Paid } from "./Paid";
 import { TopUpCard } from "./TopUpCard";
 import { Usage } from "./Usage";
@@ -31,22 +31,22 @@ export function Billing() {
   return (
     <Page title="Billing" learn={handbook.howHoursAreBilled} hint={hint} actions={<LastDays days={days} change={setDays} />}>
       {isAdmin ? <Paid organizationId={project.organization_id} /> : null}
-      <div className={classes.columns}>
+      <div className={isAdmin ? classes.columns : classes.column}>
+        <Credit billing={billing} />
+        {isAdmin ? (
+          <div className={classes.side}>
+            <TopUpCard organizationId={project.organization_id} billing={billing} />
+            <AwaitedPayments organizationId={project.organization_id} />
+            <AutoTopUp organizationId={project.organization_id} billing={billing} />
+            <Limits organizationId={project.organization_id} />
+          </div>
+        ) : null}
         <div className={classes.column}>
-          <Credit billing={billing} />
           {isAdmin ? <Balance organizationId={project.organization_id} dates={dates} /> : null}
           <Usage organizationId={project.organization_id} dates={dates} />
           {isAdmin ? <Entries organizationId={project.organization_id} /> : null}
           {isAdmin ? <Documents organizationId={project.organization_id} /> : null}
         </div>
-        {isAdmin ? (
-          <div className={classes.column}>
-            <TopUpCard organizationId={project.organization_id} billing={billing} />
-            <OnTheirWay organizationId={project.organization_id} />
-            <AutoTopUp organizationId={project.organization_id} billing={billing} />
-            <Limits organizationId={project.organization_id} />
-          </div>
-        ) : null}
       </div>
     </Page>
   );

@@ -65,7 +65,6 @@ function Invoices({ organizationId }: { organizationId: string }) {
       rows={data}
       rowKey={(row) => row.month}
       empty="No hours were bought yet. There is an invoice for each month in which they are."
-      phoneLine={(row) => row.number ?? "open until the month is over"}
       columns={[
         { head: "Month", cell: (row) => monthName(row.month) },
         { head: "Number", wide: true, cell: (row) => row.number ?? "open until the month is over" },
@@ -90,7 +89,6 @@ function Receipts({ organizationId }: { organizationId: string }) {
       rows={data}
       rowKey={(row) => row.id}
       empty="Nothing was paid yet. There is a receipt for each payment."
-      phoneLine={(row) => row.number ?? "being written"}
       columns={[
         { head: "Date", cell: (row) => longDate(row.at, now) },
         { head: "What", wide: true, cell: (row) => row.description },

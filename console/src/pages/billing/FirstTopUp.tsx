@@ -4,9 +4,9 @@ import { notFound, useParams } from "@tanstack/react-router";
 import { billingQuery, organizationsQuery } from "@/api/queries";
 import { Page } from "@/components/Page";
 
+import { AwaitedPayments } from "./AwaitedPayments";
 import classes from "./Billing.module.css";
 import { Credit } from "./Credit";
-import { OnTheirWay } from "./OnTheirWay";
 import { TopUpCard } from "./TopUpCard";
 
 /** An organization's money before it has a project, which takes credit. With one, it is among the project's pages. */
@@ -19,12 +19,10 @@ export function FirstTopUp() {
   return (
     <Page title="Billing" hint={`${organization.name}. Once there is credit, create its first project.`}>
       <div className={classes.columns}>
-        <div className={classes.column}>
-          <Credit billing={billing} />
-        </div>
-        <div className={classes.column}>
+        <Credit billing={billing} />
+        <div className={classes.side}>
           <TopUpCard organizationId={organizationId} billing={billing} />
-          <OnTheirWay organizationId={organizationId} />
+          <AwaitedPayments organizationId={organizationId} />
         </div>
       </div>
     </Page>

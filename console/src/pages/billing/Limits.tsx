@@ -1,4 +1,4 @@
-import { ActionIcon, Switch } from "@mantine/core";
+import { ActionIcon, Button, Switch } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Pencil } from "lucide-react";
 import { useState } from "react";
@@ -26,30 +26,65 @@ export function Limits({ organizationId }: { organizationId: string }) {
   const all = { ...limits.organization, name: "All projects" };
   return (
     <Card title="Monthly limits" hint={`resets ${longDate(limits.resets_on, now)}`}>
-      <ul className={classes.limits}>
-        {[all, ...limits.projects].map((one) => (
-          <li key={one.scope_id}>
-            <div className={classes.limitHead}>
-              <strong>{one.name}</strong>
-              <span>
-                {dollars(one.spent_microusd)}
-                {one.limit_microusd === null ? ", no limit" : ` of ${dollars(one.limit_microusd)}`}
-              </span>
-              <ActionIcon aria-label={`Change the limit of ${one.name}`} onClick={() => setChanging(one)}>
-                <Pencil size={14} strokeWidth={1.5} />
-              </ActionIcon>
-            </div>
-            {one.limit_microusd === null ? null : <Meter part={part(one)} tone={toneOf(one)} />}
-          </li>
-        ))}
-      </ul>
+      <table className={classes.limits}>
+        <thead>
+          <tr>
+            <th scope="col">Project</th>
+            <th scope="col">Spent in {monthName(now)}</th>
+            <th scope="col">Limit</th>
+          </tr>
+        </thead>
+        <tbody>
+          {[all, ...limits.projects].map((one) => (
+            <Scope key={one.scope_id} limit={one} change={() => setChanging(one)} />
+          ))}
+        </tbody>
+      </table>
       <p className={classes.quiet}>
-        At a limit no further hour is bought, and what runs stops. Admins are told by mail at 50, 80 and 100 %, and a day
+        At its limit, a project buys no further hours and what runs stops. Admins get a mail at 50, 80 and 100 %, and a day
         and an hour before the credit runs out.
       </p>
       {changing ? <ChangeLimit organizationId={organizationId} limit={changing} close={() => setChanging(null)} /> : null}
     </Card>
   );
+}
+
+function Scope({ limit, change }: { limit: Limit; change: () => void }) {
+  const { limit_microusd: most, name } = limit;
+  return (
+    <>
+      <tr>
+        <th scope="row">{name}</th>
+        <td>{dollars(limit.spent_microusd)}</td>
+        <td>
+          {most === null ? (
+            <Button size="xs" variant="subtle" mr={-12} aria-label={`Set a limit for ${name}`} onClick={change}>
+              Set a limit
+            </Button>
+          ) : (
+            <>
+              {dollars(most)}{" "}
+              <ActionIcon aria-label={`Change the limit of ${name}`} onClick={change}>
+                <Pencil size={14} strokeWidth={1.5} />
+              </ActionIcon>
+            </>
+          )}
+        </td>
+      </tr>
+      {most === null ? null : (
+        <tr aria-hidden>
+          <td colSpan={3} className={classes.meter}>
+            <Meter part={part(limit)} tone={toneOf(limit)} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** Of the month that is counted, in UTC. */
+function monthName(now: Date): string {
+  return now.toLocaleDateString("en-GB", { month: "long", timeZone: "UTC" });
 }
 
 function part(limit: Limit): number {

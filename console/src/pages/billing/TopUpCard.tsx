@@ -1,4 +1,5 @@
 import { Button, SegmentedControl, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
@@ -6,10 +7,12 @@ import type { Billing } from "@/api/queries";
 import { dollars } from "@/components/Money";
 import { MoneyInput } from "@/components/MoneyInput";
 import { Card, Facts } from "@/components/Page";
+import { dayAndTime } from "@/components/times";
 import { done } from "@/components/toasts";
+import { useNow } from "@/components/useNow";
 
 import classes from "./Billing.module.css";
-import { useTopUp } from "./queries";
+import { topUpsQuery, useTopUp } from "./queries";
 
 type Way = Billing["payment_methods"][number];
 const METHODS: { value: "card" | "bank_transfer"; label: string; by: Way[] }[] = [
@@ -22,6 +25,7 @@ const TRANSFERS: { value: "local" | "international"; label: string }[] = [
 ];
 const AMOUNTS = ["50", "100", "250", "other"];
 const MICROUSD = 1_000_000;
+const HOUR_MS = 3_600_000;
 
 /** By card or bank transfer, as far as the operator has set that up; else whom to ask. */
 export function TopUpCard({ organizationId, billing }: { organizationId: string; billing: Billing }) {
@@ -43,6 +47,9 @@ function PayForm({ organizationId, billing }: { organizationId: string; billing:
   const [chosen, setChosen] = useState("100");
   const [other, setOther] = useState<number | null>(null);
   const pay = useTopUp(organizationId);
+  const now = useNow(60_000);
+  const { data: topUps = [] } = useQuery(topUpsQuery(organizationId));
+  const awaited = topUps.filter((one) => one.state === "pending").reduce((sum, one) => sum + one.amount_microusd, 0);
   const microusd = chosen === "other" ? (other ?? 0) : Number(chosen) * MICROUSD;
   const change = (set: () => void) => {
     pay.reset();
@@ -97,24 +104,33 @@ function PayForm({ organizationId, billing }: { organizationId: string; billing:
               data={TRANSFERS}
             />
           ) : null}
-          <Facts items={[["Balance after", dollars(billing.balance_microusd + microusd)]]} />
+          <Facts items={outcome(billing, microusd, awaited, now)} />
           {pay.isError ? (
             <p className={classes.refused} role="alert">
               {refusal(pay.error)}
             </p>
           ) : null}
           <Button type="submit" size="lg" fullWidth disabled={microusd === 0} loading={pay.isPending}>
-            {method === "card" ? `Pay ${dollars(microusd)} by card` : `Get details for ${dollars(microusd)}`}
+            {method === "card" ? `Pay ${dollars(microusd)} by card` : `Get transfer details for ${dollars(microusd)}`}
           </Button>
           <p className={classes.quiet}>
             {method === "card"
               ? "Opens the payment page. Credited once the payment is confirmed."
-              : "Credited once the transfer arrived and was confirmed."}
+              : "Credited when the operator confirms that your transfer has arrived."}
           </p>
         </Stack>
       </form>
     </Card>
   );
+}
+
+/** What there is then and how long it lasts; what was announced before comes on top of it. */
+function outcome(billing: Billing, microusd: number, awaitedMicrousd: number, now: Date): [string, string][] {
+  const facts: [string, string][] = [["Balance after", dollars(billing.balance_microusd + microusd)]];
+  if (awaitedMicrousd > 0) facts.push(["Also awaited", dollars(awaitedMicrousd)]);
+  const { runs_out_at: end, burn_per_hour_microusd: burn } = billing;
+  if (end && burn > 0) facts.push(["Lasts until", dayAndTime(new Date(new Date(end).getTime() + (microusd / burn) * HOUR_MS), now)]);
+  return facts;
 }
 
 function refusal(error: unknown): string {

@@ -57,8 +57,8 @@ function ByContainer({ items, dates, label }: { items: UsageItem[]; dates: strin
               </>
             ),
           },
-          { head: "Hours", right: true, cell: (row) => row.hours },
-          { head: "Amount", right: true, cell: (row) => <Money microusd={row.microusd} /> },
+          { head: "Replica hours", right: true, cell: (row) => row.hours },
+          { head: "Spent", right: true, cell: (row) => <Money microusd={row.microusd} /> },
         ]}
       />
     </DayBars>

@@ -71,9 +71,9 @@ function factsOf(capsule: Capsule): [string, ReactNode][] {
     from && to ? duration(Date.parse(to) - Date.parse(from)) : null;
   const facts: [string, ReactNode][] = [
     ["Instance", <code key="id">{capsule.replica_id}</code>],
-    ["Exit code", capsule.exit_code ?? "none: it was ended"],
-    ["Ran for", between(started_at, ended_at) ?? "never started"],
-    ["Ready", ready_at ? `after ${between(created_at, ready_at)}` : "never"],
+    ["Exit code", capsule.exit_code ?? "None: Moorage stopped it"],
+    ["Ran for", between(started_at, ended_at) ?? "Never started"],
+    ["Ready", ready_at ? `After ${between(created_at, ready_at)}` : "Never"],
     ["Settings", `generation ${capsule.generation}, slot ${capsule.slot}`],
     ["Image", <code key="image">{capsule.image}</code>],
     ["Node", capsule.node],
@@ -83,7 +83,7 @@ function factsOf(capsule: Capsule): [string, ReactNode][] {
     const memory = gpu["memory_bytes"] ? ` · ${Math.round(Number(gpu["memory_bytes"]) / 2 ** 30)} GiB` : "";
     facts.push(["GPU", `${gpuName(String(gpu["model"]))}${memory}`]);
   }
-  if (capsule.gpus.length === 0) facts.push(["GPU", "none"]);
+  if (capsule.gpus.length === 0) facts.push(["GPU", "None"]);
   return facts;
 }
 

@@ -24,13 +24,14 @@ export function Capsules() {
   const newest = capsules[0];
   const shown = capsules.find((one) => one.replica_id === chosen) ?? newest;
   return (
-    <Page title="Crash reports" learn={handbook.troubleshooting} hint={capsules.length > 0 ? `Written once, when a replica ended badly. Times in ${zone}.` : undefined}>
+    <Page title="Crash reports" learn={handbook.troubleshooting} hint={capsules.length > 0 ? `What was known when a replica failed. Times in ${zone}.` : undefined}>
       {found.error && !newest ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {found.data && !newest ? (
         <Card label="Crash reports" flush>
           <Empty command={`moor capsules ${container.name}`}>
-            No replica ended badly. One that does leaves its last 200 lines, its health checks and its exit code here.
+            No replica has crashed. When one does, its last 200 log lines, its health checks and its exit code are kept here. From
+            the command line:
           </Empty>
         </Card>
       ) : null}

@@ -11,7 +11,7 @@ export function Probes({ capsule }: { capsule: Capsule }) {
   const { probes } = capsule;
   const total = probes.reduce((sum, run) => sum + run.count, 0);
   const answered = probes.filter((run) => run.outcome === "ok").reduce((sum, run) => sum + run.count, 0);
-  const hint = total === 0 ? undefined : `${total === 1 ? "1 probe" : `${total} probes`}, ${answered === 0 ? "none" : answered} answered well`;
+  const hint = total === 0 ? undefined : `${total === 1 ? "1 probe" : `${total} probes`}, ${answered === 0 ? "none" : answered} answered`;
   return (
     <Card title="Probe history" hint={hint} flush>
       {total === 0 ? (

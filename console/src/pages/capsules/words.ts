@@ -2,7 +2,7 @@ import type { Capsule, ProbeRun } from "./queries";
 
 /** "Out of memory", from `out_of_memory`. */
 export function reasonInWords({ reason }: Pick<Capsule, "reason">): string {
-  const words = (reason ?? "ended badly").replaceAll("_", " ");
+  const words = (reason ?? "ended unexpectedly").replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -8,9 +8,8 @@ import { useNow } from "@/components/useNow";
 import type { Draft } from "@/containers/form/draft";
 
 import classes from "./Create.module.css";
+import { lasting, replicas } from "./lasting";
 import { usePrice } from "./PricePanel";
-
-const HOUR_MS = 3_600_000;
 
 /** How long the credit lasts with what is about to be deployed. */
 export function BalanceCard({ draft }: { draft: Draft }) {
@@ -21,7 +20,9 @@ export function BalanceCard({ draft }: { draft: Draft }) {
   if (!billing || !price) return null;
   const { balance_microusd: balance, burn_per_hour_microusd: others } = billing;
   const first = price.each * price.min;
-  const lastsMs = (balance / (others + first)) * HOUR_MS;
+  const { each, min, max } = price;
+  const runsOut = billing.runs_out_at ? Date.parse(billing.runs_out_at) : null;
+  const [, ...withThis] = lasting({ balance, others, runsOut, each, min, max }, now.getTime());
   return (
     <section className={classes.card} aria-label="Your balance">
       <h3 className={classes.panelTitle}>Your balance</h3>
@@ -41,13 +42,17 @@ export function BalanceCard({ draft }: { draft: Draft }) {
         </p>
       ) : (
         <dl className={classes.sums}>
-          <div>
-            <dt>Lasts with this one</dt>
-            <dd>
-              {duration(lastsMs)}
-              <small>until {dayAndTime(new Date(now.getTime() + lastsMs), now)}</small>
-            </dd>
-          </div>
+          {withThis.map(({ count, until }) =>
+            until === null ? null : (
+              <div key={count}>
+                <dt>Lasts with {replicas(count)} of it</dt>
+                <dd>
+                  {duration(until - now.getTime())}
+                  <small>until {dayAndTime(new Date(until), now)}</small>
+                </dd>
+              </div>
+            ),
+          )}
         </dl>
       )}
     </section>

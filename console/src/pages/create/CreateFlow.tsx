@@ -112,7 +112,7 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
             <PricePanel
               draft={priced}
               isCheapest={step === "start" && fit !== null && fit === cheapest}
-              {...(step === "start" && !isOwnImage && !asked.plan ? { hint: "Name a model to see it." } : {})}
+              {...(step === "start" && !isOwnImage && !asked.plan ? { hint: "Choose a model to see it." } : {})}
             />
           )}
           {step === "start" && asked.plan && fit ? <UntilItAnswers projectId={projectId} plan={asked.plan} fit={fit} /> : null}

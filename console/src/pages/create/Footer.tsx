@@ -27,7 +27,7 @@ export function Footer({ step, go, isWaiting, draft, deploy, deploying }: Footer
       <span>Nothing is deployed or billed before you press Deploy.</span>
       {price ? (
         <span className={classes.footerPrice}>
-          <strong>{price.first}</strong>/h{price.max > price.min ? `, up to ${dollars(price.each * price.max)}` : ""}
+          <strong>{price.first}</strong>/h{price.max > price.min ? `, up to ${dollars(price.each * price.max)}/h` : ""}
         </span>
       ) : null}
       {before ? (

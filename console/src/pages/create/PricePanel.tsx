@@ -6,6 +6,7 @@ import { span } from "@/components/PriceRange";
 import type { Draft } from "@/containers/form/draft";
 
 import classes from "./Create.module.css";
+import { replicas } from "./lasting";
 import { countsBetween } from "./priceSteps";
 
 const HOURS_A_DAY = 24;
@@ -73,7 +74,7 @@ export function PricePanel({ draft, isCheapest = false, hint = "Choose an instan
         </div>
       </dl>
       {least < each ? <p className={classes.quiet}>The dearer price is held; what a replica does not cost is given back.</p> : null}
-      <p className={classes.quiet}>Charged when the first replica is ready, released if that never happens.</p>
+      <p className={classes.quiet}>One hour is held. Charged when the first replica is ready, released if that never happens.</p>
     </section>
   );
 }
@@ -89,14 +90,11 @@ function Bars({ each, min, max }: { each: number; min: number; max: number }) {
           <small>{count}</small>
         </div>
       ))}
+      <figcaption>Replicas. An hour starts when one is ready.</figcaption>
     </figure>
   );
 }
 
 function named(type: InstanceType): string {
   return `${type.name} at ${dollars(type.price_per_hour_microusd)}/h`;
-}
-
-function replicas(count: number): string {
-  return count === 1 ? "1 replica" : `${count} replicas`;
 }

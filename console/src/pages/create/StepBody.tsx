@@ -57,7 +57,7 @@ export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
           <StepHead learn={handbook.autoscaling} title="Resources" text="Each replica runs on one instance of the type you pick." />
           <ResourceFields {...fields} obstacles={filled ? obstaclesOf(asked.plan) : NONE} />
           <p className={classes.note}>
-            <Info size={16} strokeWidth={1.5} aria-hidden /> A replica that never becomes ready is never charged.
+            <Info size={16} strokeWidth={1.5} aria-hidden /> A replica that never becomes ready is never charged, and the balance cannot go below zero.
           </p>
         </>
       );
@@ -110,7 +110,7 @@ function StepHead({ title, text, learn, children }: StepHeadProps) {
       <div>
         <h2>{title}</h2>
         <p>
-          {text} {learn ? <HandbookLink to={learn} about={title} /> : null}
+          <span>{text}</span> {learn ? <HandbookLink to={learn} about={title} /> : null}
         </p>
       </div>
       {children}

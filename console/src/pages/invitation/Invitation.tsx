@@ -1,4 +1,4 @@
-import { Button } from "@mantine/core";
+import { Button, UnstyledButton } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 
@@ -6,7 +6,10 @@ import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { Problem } from "@/api/problem";
 import { meQuery } from "@/api/queries";
+import { LinkTo } from "@/components/LinkTo";
+import { Facts } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
+import { wholeTime } from "@/components/times";
 import { Logo } from "@/frame/Logo";
 import { signOut } from "@/frame/signOut";
 
@@ -19,24 +22,45 @@ export function Invitation() {
     queryKey: ["invitation", token],
     queryFn: () => body(api.GET("/api/v1/invitations/{token}", { params: { path: { token } } })),
   });
+  const { data: me } = useSuspenseQuery(meQuery);
   const accept = useAccept(token);
   if (found.error) return <Refused error={found.error} token={token} />;
   if (!found.data) return <Waiting />;
-  const { organization_name: organization, project_name: project, role, invited_by: inviter } = found.data;
+  const { organization_name: organization, project_name: project, role, invited_by: inviter, expires_at } = found.data;
   return (
     <main className={classes.page}>
       <Logo size={32} />
       <h1 className={classes.title}>Join {organization}</h1>
-      <p className={classes.text}>
-        {inviter} invites you{project ? <> to the project {project}</> : null} as {role === "admin" ? "an admin" : "a user"}.
-      </p>
+      <p className={classes.text}>{inviter} invites you to this organization on Moorage, where it runs its containers.</p>
+      <div className={classes.facts}>
+        <Facts
+          items={[
+            ["You join as", me.user?.email],
+            ["Role", role === "admin" ? "Admin" : "User"],
+            ["You may", MAY[role]],
+            ...(project ? [["First project", project] as [string, string]] : []),
+            ["Accept by", wholeTime(expires_at)],
+          ]}
+        />
+      </div>
       {accept.error ? <ErrorNotice error={accept.error} /> : null}
-      <Button size="lg" loading={accept.isPending} onClick={() => accept.mutate()}>
+      <Button size="lg" fullWidth loading={accept.isPending} onClick={() => accept.mutate()}>
         Accept the invitation
       </Button>
+      <p className={classes.others}>
+        <LinkTo to={paths.home()}>Not now</LinkTo>
+        <UnstyledButton className={classes.link} onClick={() => signOut(paths.invitation(token))}>
+          Use another account
+        </UnstyledButton>
+      </p>
     </main>
   );
 }
+
+const MAY = {
+  admin: "do everything: containers of all projects, billing, members",
+  user: "work with the containers and API keys of your projects, and see what is spent",
+};
 
 function useAccept(token: string) {
   const queries = useQueryClient();

@@ -1,16 +1,16 @@
 import { useMediaQuery } from "@mantine/hooks";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import classes from "./Logs.module.css";
 import type { Line } from "./queries";
 import { Row } from "./Row";
 import { lineKey } from "./useLines";
 
-/** Every line has the same, so that the place of the last of 100,000 is known without a look at the others. */
+/** Every closed line has the same, so that the place of the last of 100,000 is known without a look at the others. */
 const ROW_HEIGHT = 22;
-/** Time, instance and stream stand above the line. */
-const PHONE_ROW_HEIGHT = 52;
+/** Time, instance and stream stand above the line, which wraps; each is measured once it is in view. */
+const PHONE_ROW_HEIGHT = 66;
 const ROWS_BEYOND = 12;
 /** Lines that are there before they are scrolled to. */
 const AHEAD = 2_000;
@@ -36,16 +36,21 @@ interface RowsProps {
 
 export function Rows({ projectId, lines, mark, count, more, place, scrolledAway }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const height = useMediaQuery("(max-width: 767px)") ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
-  const opened = useOpened(lines);
+  const isPhone = useMediaQuery("(max-width: 767px)", undefined, { getInitialValueInEffect: false });
+  const height = isPhone ? PHONE_ROW_HEIGHT : ROW_HEIGHT;
+  const [opened, setOpened] = useState<Line | null>(null);
+  const toggle = useCallback((one: Line) => setOpened((before) => (before === one ? null : one)), []);
+  const isMeasured = useCallback((line: Line | undefined) => line !== undefined && (isPhone || line === opened), [isPhone, opened]);
   const colors = useInstanceColors();
   const rows = useVirtualizer({
     count,
     getScrollElement: () => scroller.current,
-    estimateSize: (index) => (index === opened.index ? opened.height : height),
+    // A measured height belongs to its line, which others move down.
+    getItemKey: useCallback((index: number) => (isMeasured(lines[index]) ? lineKey(lines[index]!) : index), [lines, isMeasured]),
+    estimateSize: () => height,
     overscan: ROWS_BEYOND,
   });
-  useLayoutEffect(() => rows.measure(), [rows, height, opened.index, opened.height]);
+  useLayoutEffect(() => rows.measure(), [rows, height]);
   useEffect(() => {
     if (place) rows.scrollToIndex(place.row, { align: "start" });
   }, [rows, place]);
@@ -66,16 +71,16 @@ export function Rows({ projectId, lines, mark, count, more, place, scrolledAway 
       <div style={{ height: rows.getTotalSize(), position: "relative" }}>
         {shown.map(({ index, start, size }) => {
           const line = lines[index];
-          const isOpen = index === opened.index;
           return (
             <div
               key={line ? lineKey(line) : index}
-              ref={isOpen ? opened.watch : undefined}
+              ref={isMeasured(line) ? rows.measureElement : undefined}
+              data-index={index}
               className={classes.place}
-              style={{ transform: `translateY(${start}px)`, height: isOpen ? undefined : size }}
+              style={{ transform: `translateY(${start}px)`, height: isMeasured(line) ? undefined : size }}
             >
               {line ? (
-                <Row line={line} mark={mark} projectId={projectId} color={colors(line.instance_id)} open={isOpen} toggle={opened.toggle} />
+                <Row line={line} mark={mark} projectId={projectId} color={colors(line.instance_id)} open={line === opened} toggle={toggle} />
               ) : (
                 <i className={classes.coming} />
               )}
@@ -85,21 +90,6 @@ export function Rows({ projectId, lines, mark, count, more, place, scrolledAway 
       </div>
     </div>
   );
-}
-
-/** The one line that is shown whole, and how high it is then. */
-function useOpened(lines: Line[]) {
-  const [line, setLine] = useState<Line | null>(null);
-  const [height, setHeight] = useState(ROW_HEIGHT);
-  const index = useMemo(() => (line ? lines.indexOf(line) : -1), [lines, line]);
-  const toggle = useCallback((one: Line) => setLine((before) => (before === one ? null : one)), []);
-  const watch = useCallback((element: HTMLElement | null) => {
-    if (!element) return undefined;
-    const watcher = new ResizeObserver(() => setHeight(element.offsetHeight));
-    watcher.observe(element);
-    return () => watcher.disconnect();
-  }, []);
-  return { index, height, toggle, watch };
 }
 
 /** Instances get colours in the order in which they are met, and keep them while the page is open. */

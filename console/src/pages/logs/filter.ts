@@ -47,6 +47,11 @@ export function filterIn(search: Record<string, unknown>, now: number): Filter {
   };
 }
 
+/** Of the filters that a phone folds away: those that leave something out. */
+export function howManyFolded({ exclude, instance, stream, range, ended }: Filter): number {
+  return [exclude, instance, stream, ended || range !== EVERYTHING.range].filter(Boolean).length;
+}
+
 /** The other way round: as little as says the same. */
 export function searchOf(filter: Filter): Record<string, string> {
   const usual = filter.ended ? "15m" : EVERYTHING.range;

@@ -16,17 +16,13 @@ import classes from "./Machines.module.css";
 import { useJoinCommand, wishes } from "./queries";
 
 /** One line makes a machine theirs to lend: a name, then the command, then what comes of it. */
-export function Add({ organizationId, machines }: { organizationId: string; machines: Machine[] }) {
+export function Add({ organizationId, machines, close }: { organizationId: string; machines: Machine[]; close: () => void }) {
   const [name, setName] = useState("");
   const add = useJoinCommand(() => wishes.lend(organizationId, name.trim() || null));
-  const again = () => {
-    add.reset();
-    setName("");
-  };
-  if (add.data) return <Added key={add.data.id} first={add.data} machines={machines} done={again} />;
+  if (add.data) return <Added key={add.data.id} first={add.data} machines={machines} done={close} />;
   const aboutName = problemWithName(add.error);
   return (
-    <Card title="Add a machine" hint="Debian or Ubuntu, with root and the way out to the internet. The command says what it will do and asks first.">
+    <Card title="Add a machine" hint="Debian or Ubuntu, with root access and outbound internet. The command says what it will do and asks first.">
       <form
         className={classes.add}
         onSubmit={(event) => {
@@ -36,7 +32,8 @@ export function Add({ organizationId, machines }: { organizationId: string; mach
       >
         <TextInput
           label="Name"
-          placeholder="its host name"
+          placeholder="garage-3090"
+          description="Empty: its host name."
           value={name}
           maxLength={63}
           spellCheck={false}
@@ -47,6 +44,11 @@ export function Add({ organizationId, machines }: { organizationId: string; mach
         <Button type="submit" variant="default" loading={add.isPending}>
           Get the command
         </Button>
+        {machines.length > 0 ? (
+          <Button variant="subtle" color="var(--m-ink-2)" onClick={close}>
+            Cancel
+          </Button>
+        ) : null}
       </form>
       {add.error && !aboutName ? <ErrorNotice error={add.error} /> : null}
     </Card>

@@ -56,8 +56,7 @@ function Entries({ organizationId }: { organizationId: string }) {
       <Table
         rows={found.data.pages.flatMap((one) => one.entries)}
         rowKey={(row) => row.id}
-        empty="Nothing was earned yet. There is an entry for each hour in which gateways saw your machines serve."
-        phoneLine={(row) => row.machine_name}
+        empty="Nothing has been earned yet. Each hour in which your machines served requests becomes an entry."
         columns={[
           { head: "Time", cell: (row) => `${longDate(row.at, now)} ${clockTime(row.at)}` },
           { head: "What", wide: true, cell: (row) => row.description },
@@ -84,7 +83,7 @@ function Entries({ organizationId }: { organizationId: string }) {
 }
 
 const PAYOUTS: Record<Payout["state"], { word: string; tone: Tone }> = {
-  requested: { word: "Asked for", tone: "warn" },
+  requested: { word: "Requested", tone: "warn" },
   confirmed: { word: "Sent", tone: "ok" },
   refused: { word: "Refused", tone: "bad" },
 };
@@ -98,8 +97,7 @@ function Payouts({ organizationId }: { organizationId: string }) {
     <Table
       rows={data}
       rowKey={(row) => row.id}
-      empty="No payout was asked for yet."
-      phoneLine={(row) => row.reference ?? row.reason}
+      empty="No payout has been requested yet."
       columns={[
         { head: "Date", cell: (row) => longDate(row.decided_at ?? row.created_at, now) },
         { head: "State", cell: (row) => <span data-tone={PAYOUTS[row.state].tone}>{PAYOUTS[row.state].word}</span> },
@@ -119,8 +117,7 @@ function Statements({ organizationId }: { organizationId: string }) {
     <Table
       rows={data}
       rowKey={(row) => row.month}
-      empty="Nothing was earned yet. There is a statement for each month in which something is."
-      phoneLine={(row) => row.number ?? "open until the month is over"}
+      empty="Nothing has been earned yet. Each month with earnings gets a statement."
       columns={[
         { head: "Month", cell: (row) => monthAndYear(row.month) },
         { head: "Number", wide: true, cell: (row) => row.number ?? "open until the month is over" },

@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { ReceiptText } from "lucide-react";
+import { Plus, ReceiptText } from "lucide-react";
 import { useRef, useState } from "react";
 
 import { handbook } from "@/addresses/handbook";
@@ -25,6 +25,9 @@ export function Machines() {
   const { data: me } = useSuspenseQuery(meQuery);
   const { data: machines } = useSuspenseQuery(machinesQuery(organizationId));
   const { data: month } = useQuery({ ...monthQuery(organizationId), enabled: isAdmin });
+  const mayAdd = isAdmin && me.community_machines;
+  // Whoever has none yet came to add one; else the list comes first.
+  const [adding, setAdding] = useState(machines.length === 0);
   const [shown, setShown] = useState<Shown>("entries");
   const earnings = useRef<HTMLDivElement>(null);
   const showStatements = () => {
@@ -34,10 +37,16 @@ export function Machines() {
   return (
     <Page
       title="Machines"
-      hint={`Lent by ${organization?.name ?? "your organization"} to this installation, as community machines`}
+      hint={`Lent by ${organization?.name ?? "your organization"} to this installation, as community machines.`}
+      learn={handbook.lendAMachine}
       actions={
         isAdmin ? (
           <>
+            {mayAdd && !adding ? (
+              <Button variant="default" leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setAdding(true)}>
+                Add a machine
+              </Button>
+            ) : null}
             <Button variant="default" leftSection={<ReceiptText size={16} strokeWidth={1.5} />} onClick={showStatements}>
               Statements
             </Button>
@@ -47,9 +56,9 @@ export function Machines() {
       }
     >
       <Sums organizationId={organizationId} machines={machines} month={month} isAdmin={isAdmin} />
-      {isAdmin && me.community_machines ? <Add organizationId={organizationId} machines={machines} /> : null}
+      {mayAdd && adding ? <Add organizationId={organizationId} machines={machines} close={() => setAdding(false)} /> : null}
       {me.community_machines ? null : (
-        <p className={classes.closed}>The operator has not opened this installation for machines of organizations.</p>
+        <p className={classes.closed}>The operator does not accept machines of organizations here.</p>
       )}
       <YourMachines machines={machines} month={month} isAdmin={isAdmin} />
       <WhoSeesWhat />
@@ -59,9 +68,6 @@ export function Machines() {
           <PayoutCard organizationId={organizationId} />
         </div>
       ) : null}
-      <p className={classes.quiet}>
-        <a href={handbook.lendAMachine}>Lend a machine</a> in the handbook says all of it.
-      </p>
     </Page>
   );
 }

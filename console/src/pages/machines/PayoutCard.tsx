@@ -4,12 +4,12 @@ import { useState } from "react";
 
 import { messageOf, Problem } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
+import { fullMoment } from "@/components/times";
 import { dollars } from "@/components/Money";
 import { Card, Facts } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
-import { dayAndTime } from "@/components/times";
-import { useNow } from "@/components/useNow";
 
+import { inCents } from "./cents";
 import classes from "./Machines.module.css";
 import { earningsQuery, payoutAccountQuery, useWish, wishes } from "./queries";
 
@@ -18,7 +18,6 @@ export function PayoutCard({ organizationId }: { organizationId: string }) {
   const earnings = useInfiniteQuery(earningsQuery(organizationId));
   const { data: account, error, refetch } = useQuery(payoutAccountQuery(organizationId));
   const [changing, setChanging] = useState(false);
-  const now = useNow(60_000);
   const earned = earnings.data?.pages[0];
   if ((error && !account) || (earnings.error && !earned)) return <ErrorNotice error={error ?? earnings.error} retry={() => void refetch()} />;
   if (!account || !earned) return <Waiting />;
@@ -33,20 +32,20 @@ export function PayoutCard({ organizationId }: { organizationId: string }) {
     >
       <Facts
         items={[
-          ["Held: a bank may take it back", dollars(earned.held_microusd)],
-          ["Payable", dollars(earned.payable_microusd)],
-          ["Asked for", dollars(earned.requested_microusd)],
+          ["Held: a bank may take it back", inCents(earned.held_microusd)],
+          ["Payable", inCents(earned.payable_microusd)],
+          ["Requested", dollars(earned.requested_microusd)],
           ["Sent so far", dollars(earned.paid_microusd)],
           ...(earned.owed_microusd > 0
             ? ([["Taken back after it was sent", dollars(earned.owed_microusd)]] as [string, string][])
             : []),
-          ["Least that is sent", dollars(earned.least_payout_microusd)],
+          ["Smallest payout", dollars(earned.least_payout_microusd)],
           ["Account", account.account ? <code key="account">… {account.account}</code> : "none named"],
         ]}
       />
       {account.frozen_until ? (
         <p className={classes.frozen}>
-          The account was changed a short while ago. Nothing is sent before {dayAndTime(new Date(account.frozen_until), now)}.
+          The account was changed recently. Nothing is sent before {fullMoment(account.frozen_until)}.
         </p>
       ) : null}
       {changing ? <NameAccount organizationId={organizationId} close={() => setChanging(false)} /> : null}

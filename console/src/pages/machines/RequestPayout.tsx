@@ -3,25 +3,22 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { FormDialog } from "@/components/FormDialog";
+import { fullMoment } from "@/components/times";
 import { dollars } from "@/components/Money";
 import { ErrorNotice } from "@/components/Patterns";
-import { dayAndTime } from "@/components/times";
-import { useNow } from "@/components/useNow";
 
+import { inCents } from "./cents";
 import { NameAccount } from "./PayoutCard";
 import { type Earnings, earningsQuery, type PayoutAccount, payoutAccountQuery, useWish, wishes } from "./queries";
-
-const CENT_MICROUSD = 10_000;
 
 /** All that is payable, in whole cents. */
 export function RequestPayout({ organizationId }: { organizationId: string }) {
   const earned = useInfiniteQuery(earningsQuery(organizationId)).data?.pages[0];
   const { data: account } = useQuery(payoutAccountQuery(organizationId));
   const [asking, setAsking] = useState<"account" | "payout" | null>(null);
-  const now = useNow(60_000);
   if (!earned || !account) return null;
-  const amount = dollars(Math.floor(earned.payable_microusd / CENT_MICROUSD) * CENT_MICROUSD);
-  const obstacle = obstacleOf(earned, account, now);
+  const amount = inCents(earned.payable_microusd);
+  const obstacle = obstacleOf(earned, account);
   const close = () => setAsking(null);
   return (
     <>
@@ -43,11 +40,11 @@ export function RequestPayout({ organizationId }: { organizationId: string }) {
 }
 
 /** Why nothing can be asked for now; null where it can be. */
-function obstacleOf(earned: Earnings, account: PayoutAccount, now: Date): string | null {
-  if (earned.requested_microusd > 0) return `A payout of ${dollars(earned.requested_microusd)} is on its way already.`;
+function obstacleOf(earned: Earnings, account: PayoutAccount): string | null {
+  if (earned.requested_microusd > 0) return `A payout of ${dollars(earned.requested_microusd)} is requested already.`;
   if (earned.payable_microusd < earned.least_payout_microusd)
-    return `The least that is sent is ${dollars(earned.least_payout_microusd)}.`;
-  if (account.frozen_until) return `The account was changed. Nothing is sent before ${dayAndTime(new Date(account.frozen_until), now)}.`;
+    return `The smallest payout is ${dollars(earned.least_payout_microusd)}.`;
+  if (account.frozen_until) return `The account was changed. Nothing is sent before ${fullMoment(account.frozen_until)}.`;
   return null;
 }
 
@@ -59,7 +56,7 @@ interface AskProps {
 }
 
 function Ask({ organizationId, amount, account, close }: AskProps) {
-  const ask = useWish("earnings", () => wishes.payOut(organizationId), `A payout of ${amount} is asked for.`, close);
+  const ask = useWish("earnings", () => wishes.payOut(organizationId), `A payout of ${amount} is requested.`, close);
   return (
     <FormDialog
       opened

@@ -3,11 +3,12 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Figures } from "@/components/Figures";
 import { dollars } from "@/components/Money";
 import { Card } from "@/components/Page";
-import { dayAndTime, shortTime } from "@/components/times";
+import { fullMoment, shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import type { Machine } from "@/machines/machine";
-import { overallReliability } from "@/machines/presence";
+import { overallReliability, percent } from "@/machines/presence";
 
+import { inCents } from "./cents";
 import { type Earnings, earningsQuery, type MonthEarnings } from "./queries";
 
 interface SumsProps {
@@ -26,7 +27,7 @@ export function Sums({ organizationId, machines, month, isAdmin }: SumsProps) {
     <Card label="In short">
       <Figures
         figures={[
-          { name: "Machines", value: machines.filter(isConnected).length, note: others(machines, now) },
+          { name: "Machines", value: machines.length, note: connections(machines, now) },
           ...(month && earned
             ? [
                 {
@@ -36,20 +37,20 @@ export function Sums({ organizationId, machines, month, isAdmin }: SumsProps) {
                       {hours(month.served_s)} <small>h</small>
                     </>
                   ),
-                  note: "as gateways saw it",
+                  note: "measured at the gateways",
                 },
                 {
                   name: `Earned in ${monthName(month.month)}`,
-                  value: dollars(month.earned_microusd),
+                  value: inCents(month.earned_microusd),
                   note: `${earned.share_percent} % of what tenants paid`,
                 },
-                { name: "Payable now", value: dollars(earned.payable_microusd), note: whatComes(earned, now) },
+                { name: "Payable now", value: inCents(earned.payable_microusd), note: whatComes(earned, now) },
               ]
             : []),
           {
             name: "Reliability",
-            value: reliability === null ? "–" : reliability.toFixed(3),
-            note: "weighted by hours there",
+            value: reliability === null ? "–" : percent(reliability),
+            note: reliability === null ? "known after a day online" : "weighted by hours online",
           },
         ]}
       />
@@ -57,24 +58,24 @@ export function Sums({ organizationId, machines, month, isAdmin }: SumsProps) {
   );
 }
 
-/** Moorage speaks to it. */
-function isConnected({ state }: Machine): boolean {
-  return state !== "joining" && state !== "lost" && state !== "banned";
-}
-
-function others(machines: Machine[], now: Date): string {
-  const lost = machines.filter((one) => one.state === "lost");
-  const [first] = lost;
-  if (first && lost.length === 1) return `connected, 1 more lost since ${shortTime(first.state_since, now)}`;
-  return lost.length > 1 ? `connected, ${lost.length} more lost` : "connected";
+/** "4 connected, 1 lost since 11:05, 1 banned": all of them, each once. */
+function connections(machines: Machine[], now: Date): string {
+  const apart = (["lost", "banned", "joining"] as const).map((state) => ({ state, those: machines.filter((one) => one.state === state) }));
+  const connected = machines.length - apart.reduce((sum, { those }) => sum + those.length, 0);
+  const words = apart.map(({ state, those }) => {
+    const since = state === "lost" && those.length === 1 ? ` since ${shortTime(those[0]!.state_since, now)}` : "";
+    return those.length > 0 ? `${those.length} ${state}${since}` : null;
+  });
+  return [`${connected} connected`, ...words].filter(Boolean).join(", ");
 }
 
 function whatComes(earned: Earnings, now: Date): string {
   if (earned.owed_microusd > 0) return `${dollars(earned.owed_microusd)} taken back: later earnings make up for it`;
-  if (earned.requested_microusd > 0) return `${dollars(earned.requested_microusd)} asked for`;
+  if (earned.requested_microusd > 0) return `${dollars(earned.requested_microusd)} requested`;
   if (earned.held_microusd === 0) return "nothing is held";
-  const from = earned.next_payable_at ? `, more from ${dayAndTime(new Date(earned.next_payable_at), now)}` : "";
-  return `${dollars(earned.held_microusd)} held${from}`;
+  const next = earned.next_payable_at;
+  const from = next && new Date(next) > now ? `, the next part until ${fullMoment(next)}` : "";
+  return `${inCents(earned.held_microusd)} held${from}`;
 }
 
 /** "November" of "2026-11" */

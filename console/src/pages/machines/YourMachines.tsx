@@ -1,22 +1,19 @@
-import { dollars } from "@/components/Money";
 import { Card } from "@/components/Page";
 import { type Column, Table } from "@/components/Table";
-import { duration, zone } from "@/components/times";
+import { zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { gpuName } from "@/containers/resources";
 import { joinedCondition } from "@/machines/condition";
-import { type Machine, nameOf, replicaCount } from "@/machines/machine";
+import { type Machine, nameOf, replicaCount, seenAgo } from "@/machines/machine";
 import { MachineCondition } from "@/machines/MachineCondition";
-import { TIERS } from "@/machines/presence";
+import { tierOf } from "@/machines/presence";
 import { Reliability, StripLegend } from "@/machines/Reliability";
 
+import { inCents } from "./cents";
 import { LentActions } from "./LentActions";
 import classes from "./Machines.module.css";
 import type { MonthEarnings } from "./queries";
 import { monthName } from "./Sums";
-
-/** Between two looks at a machine. */
-const SEEN_NOW_MS = 20_000;
 
 interface YourMachinesProps {
   machines: Machine[];
@@ -32,31 +29,22 @@ export function YourMachines({ machines, month, isAdmin }: YourMachinesProps) {
     { head: "Name", cell: (row) => <Name machine={row} /> },
     { head: "GPU", wider: true, cell: (row) => <Serves machine={row} /> },
     { head: "State", cell: (row) => <MachineCondition condition={joinedCondition(row, "owner", now)} now={now} /> },
-    { head: "Tier", wider: true, cell: (row) => (row.tier && row.joined_at ? TIERS[row.tier] : "–") },
+    { head: "Tier", wider: true, cell: tierOf },
     { head: "Reliability, 30 days", wide: true, cell: (row) => <Reliability machine={row} /> },
   ];
   if (month) {
-    const amount = (row: Machine) => dollars(earned.get(row.id) ?? 0).replace("$", "");
-    columns.push({ head: "Earned, USD", right: true, wider: true, cell: amount });
+    const amount = (row: Machine) => inCents(earned.get(row.id) ?? 0).replace("$", "");
+    columns.push({ head: `Earned in ${monthName(month.month)}, USD`, right: true, wider: true, cell: amount });
   }
   columns.push({ head: "Last seen", wider: true, cell: (row) => lastSeen(row, now) });
   if (isAdmin) columns.push({ head: "Actions", right: true, cell: (row) => <LentActions machine={row} /> });
   return (
-    <Card flush title="Your machines" hint={`Only this organization and the operator see this list. ${month ? `Earned in ${monthName(month.month)}. ` : ""}Times in ${zone}.`}>
+    <Card flush title="Your machines" hint={`Only this organization and the operator see this list. Times in ${zone}.`}>
       <Table
         rows={machines}
         rowKey={(row) => row.id}
-        empty="No machine is lent yet. One appears as soon as its command was printed."
+        empty="No machine is lent yet. One appears here as soon as you get its command."
         columns={columns}
-        phoneLine={(row) => (
-          <>
-            <span className={classes.phone}>{gpusOf(row)}</span>
-            <span className={classes.phone}>{replicaCount(row.replicas)}</span>
-            {row.reliability !== null && row.joined_at ? (
-              <span className={classes.phone}>reliability {row.reliability.toFixed(3)}</span>
-            ) : null}
-          </>
-        )}
       />
       {machines.length > 0 ? <StripLegend /> : null}
     </Card>
@@ -78,7 +66,7 @@ function Serves({ machine }: { machine: Machine }) {
   return (
     <span className={classes.gpus}>
       {gpusOf(machine)}
-      <small>{machine.replicas > 0 ? replicaCount(machine.replicas) : "serves nothing now"}</small>
+      <small>{machine.replicas > 0 ? replicaCount(machine.replicas) : "idle"}</small>
     </span>
   );
 }
@@ -92,7 +80,5 @@ function gpusOf(machine: Machine): string {
 }
 
 function lastSeen(machine: Machine, now: Date): string {
-  if (!machine.seen_at) return "never";
-  const ms = now.getTime() - new Date(machine.seen_at).getTime();
-  return ms < SEEN_NOW_MS ? "now" : `${duration(ms)} ago`;
+  return machine.seen_at ? seenAgo(now.getTime() - new Date(machine.seen_at).getTime()) : "never";
 }

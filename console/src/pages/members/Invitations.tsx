@@ -7,6 +7,7 @@ import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { Email } from "./Email";
 import classes from "./Members.module.css";
 import { type Invitation, invitationsQuery, useInvitationAction } from "./queries";
 
@@ -21,9 +22,8 @@ export function Invitations({ organizationId }: { organizationId: string }) {
         rows={invitations}
         rowKey={(row) => row.id}
         empty="Nobody is invited now. Invite somebody by their e-mail address."
-        phoneLine={(row) => (row.state === "expired" ? "Expired" : `Until ${longDate(row.expires_at, now)}`)}
         columns={[
-          { head: "E-mail", cell: (row) => <span className={classes.email}>{row.email}</span> },
+          { head: "E-mail", cell: (row) => <span className={classes.email}><Email address={row.email} /></span> },
           { head: "Role", wide: true, cell: (row) => (row.role === "admin" ? "Admin" : "User") },
           { head: "Project", wide: true, cell: (row) => projects.find((one) => one.id === row.project_id)?.name },
           {
@@ -33,7 +33,7 @@ export function Invitations({ organizationId }: { organizationId: string }) {
               row.state === "expired" ? (
                 <span data-tone="warn">Expired</span>
               ) : (
-                `Until ${longDate(row.expires_at, now)}`
+                `Pending until ${longDate(row.expires_at, now)}`
               ),
           },
           { head: "Actions", right: true, cell: (row) => <Actions organizationId={organizationId} invitation={row} /> },

@@ -12,6 +12,7 @@ import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { Email } from "./Email";
 import { Invitations } from "./Invitations";
 import { Invite } from "./Invite";
 import classes from "./Members.module.css";
@@ -35,7 +36,7 @@ export function Members() {
     <Page
       learn={handbook.teams}
       title="Members"
-      hint={`Of ${organization?.name ?? "the organization"}.`}
+      hint={`Of ${organization?.name ?? "the organization"}. Admins pay, invite and see every project; users work in theirs.`}
       actions={
         <Button leftSection={<UserPlus size={16} strokeWidth={1.5} />} onClick={() => setInviting(true)}>
           Invite
@@ -66,22 +67,21 @@ function MemberTable({ organizationId }: { organizationId: string }) {
         rows={members}
         rowKey={(row) => row.user_id}
         empty="Nobody is here."
-        phoneLine={(row) => (row.project_ids ? row.project_ids.map(nameOf).join(", ") || "no project yet" : "all projects")}
         columns={[
           {
             head: "E-mail",
             cell: (row) => (
               <span className={classes.email}>
-                {row.email}
+                <Email address={row.email} />
                 {row.user_id === me.user?.id ? <span className={classes.quiet}> (you)</span> : null}
               </span>
             ),
           },
-          { head: "Role", cell: (row) => <RoleSelect organizationId={organizationId} member={row} /> },
+          { head: "Role", wide: true, cell: (row) => <RoleSelect organizationId={organizationId} member={row} /> },
           {
             head: "Projects",
             wide: true,
-            cell: (row) => (row.project_ids ? row.project_ids.map(nameOf).join(", ") || "none yet" : "all"),
+            cell: (row) => (row.project_ids ? row.project_ids.map(nameOf).join(", ") || "None yet" : "All"),
           },
           { head: "Joined", wide: true, cell: (row) => longDate(row.joined_at, now) },
           {

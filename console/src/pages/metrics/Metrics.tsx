@@ -8,6 +8,7 @@ import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Card, Page } from "@/components/Page";
 import { Empty, ErrorNotice, Waiting } from "@/components/Patterns";
+import { priceRange } from "@/components/PriceRange";
 import { isDeploying, isStopped, STATES } from "@/components/state";
 import { zone } from "@/components/times";
 import type { Measured } from "@/containers/metrics/measured";
@@ -16,6 +17,7 @@ import { inWords, type Span } from "@/containers/metrics/range";
 import { RangePicker } from "@/containers/metrics/RangePicker";
 import { useSpan } from "@/containers/metrics/useSpan";
 import { useContainerAction } from "@/containers/queries";
+import { replicaRange } from "@/containers/resources";
 
 import { Charts } from "./Charts";
 import { csvOf } from "./csv";
@@ -82,10 +84,11 @@ export function Metrics() {
 
 function NotRunning({ container, span }: { container: Container; span: Span }) {
   const action = useContainerAction(container.id);
+  const { min, max } = replicaRange(container);
   const canStart = isStopped(container.state);
   const start = (
     <Button loading={action.isPending} onClick={() => action.mutate("start")}>
-      Start it
+      Start for {priceRange(container.price_per_hour_microusd, min, max)}/h
     </Button>
   );
   return (
@@ -93,7 +96,7 @@ function NotRunning({ container, span }: { container: Container; span: Span }) {
       <Empty action={canStart ? start : undefined} command={canStart ? `moor start ${container.name}` : undefined}>
         {isDeploying(container.state) && span.until === null
           ? `It is ${STATES[container.state].word.toLowerCase()}. Its figures begin when it is ready.`
-          : `It was not running ${inWords(span)}. Once it runs, a request shows here within half a minute.`}
+          : `${container.name} was not running ${inWords(span)}. Its figures appear about half a minute after a request.`}
       </Empty>
     </Card>
   );

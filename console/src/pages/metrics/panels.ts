@@ -5,6 +5,9 @@ import { binaryUnit } from "@/components/sizes";
 import { latestOf, type Measured, type Used } from "@/containers/metrics/measured";
 import { shortId } from "@/containers/resources";
 
+/** Where the values of the axis are so far apart, all of them are seconds. */
+const IN_SECONDS_FROM_MS = 200;
+
 export interface PanelOf {
   title: string;
   unit?: string;
@@ -66,7 +69,7 @@ function responseTime({ series }: Measured): PanelOf {
     lines: [line("p50"), line("p95"), line("p99")],
     axis: (value, step) => {
       if (value === 0) return "0";
-      return value >= 1000 ? `${tick(value / 1000, step / 1000)} s` : `${tick(value, step)} ms`;
+      return step >= IN_SECONDS_FROM_MS ? `${tick(value / 1000, step / 1000)} s` : `${tick(value, step)} ms`;
     },
     exact: (value) => `${Math.round(value).toLocaleString("en-US")} ms`,
     nothing: NO_REQUESTS,

@@ -26,12 +26,12 @@ export function Audit() {
   });
   const rows = found.data?.pages.flatMap((one) => one.items) ?? [];
   return (
-    <Page title="Audit" learn={handbook.commands} hint={`Of the installation. Times in ${zone}.`}>
+    <Page title="Audit" learn={handbook.commands} hint={`Changes to the installation itself. What you decide about an organization is on its page. Times in ${zone}.`}>
       {found.error && rows.length === 0 ? <ErrorNotice error={found.error} retry={found.refetch} /> : null}
       {found.isPending ? <Waiting /> : null}
       {found.data ? (
         <Card flush label="Audit">
-          <AuditTable rows={rows} empty="Nothing of the installation was changed yet. Prices and machines appear here." />
+          <AuditTable rows={rows} empty="No changes yet. Changes to instance types, prices, machines and gateways appear here, with who made them and when." />
         </Card>
       ) : null}
       {found.hasNextPage ? (

@@ -1,38 +1,34 @@
 import { useSuspenseQuery } from "@tanstack/react-query";
 
 import { handbook } from "@/addresses/handbook";
+import { paths } from "@/addresses/paths";
+import { LinkTo } from "@/components/LinkTo";
 import { Card, Page } from "@/components/Page";
 import { Sentence } from "@/components/Sentence";
-import { shortTime } from "@/components/times";
+import { clockTime, fullMoment, shortTime, zone } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { Advice } from "./Advice";
+import { type Cause, causesOf, verdictOf, working } from "./causes";
 import classes from "./Health.module.css";
 import { HealthIcon } from "./HealthIcon";
-import { healthQuery, type Part } from "./queries";
-
-const SUMMARY: Record<Part["state"], string> = {
-  ok: "Everything works",
-  warning: "Works, but something wants attention",
-  failing: "Something does not work",
-  unknown: "Not everything is known",
-};
-const ORDER: Part["state"][] = ["failing", "warning", "unknown", "ok"];
+import { healthQuery } from "./queries";
 
 /** Every part of the installation: how it is, since when, and what to do about it. The worst first. */
 export function Health() {
-  const { data: health } = useSuspenseQuery(healthQuery);
-  const parts = health.parts.toSorted((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state));
+  const { data: health, dataUpdatedAt: checkedAt } = useSuspenseQuery(healthQuery);
+  const checked = clockTime(new Date(checkedAt).toISOString());
   return (
-    <Page title="Health" learn={handbook.troubleshooting} hint={`${health.parts.filter((one) => one.state === "ok").length} of ${health.parts.length} parts are well.`}>
+    <Page title="Health" learn={handbook.troubleshooting} hint={`${working(health.parts)}. Checked ${checked}, ${zone}.`}>
       <p className={classes.summary} data-state={health.state} role="status">
         <HealthIcon state={health.state} />
-        {SUMMARY[health.state]}
+        {verdictOf(health.parts)}
       </p>
       <Card flush label="Parts">
-        {/* Nothing in it can be pressed, and the keyboard must still be able to scroll it. */}
+        {/* Where nothing in it can be pressed, the keyboard must still be able to scroll it. */}
         <ul tabIndex={0} aria-label="Parts">
-          {parts.map((part) => (
-            <PartRow key={part.name} part={part} />
+          {causesOf(health.parts).map((cause) => (
+            <CauseRow key={cause.key} cause={cause} />
           ))}
         </ul>
       </Card>
@@ -40,23 +36,39 @@ export function Health() {
   );
 }
 
-function PartRow({ part }: { part: Part }) {
+function CauseRow({ cause }: { cause: Cause }) {
   const now = useNow(30_000);
   return (
-    <li className={classes.part} data-state={part.state}>
-      <HealthIcon state={part.state} />
-      <strong>{part.name}</strong>
+    <li className={classes.part} data-state={cause.state}>
+      <HealthIcon state={cause.state} />
+      <strong>{cause.isMachine ? <LinkTo to={paths.operator("machines")}>{cause.title}</LinkTo> : cause.title}</strong>
       <div>
-        <p>
-          <Sentence text={part.message} />
+        <p className={classes.message}>
+          <Sentence text={cause.message} />
         </p>
-        {part.what_to_do ? (
-          <p className={classes.advice}>
-            <Sentence text={part.what_to_do} />
-          </p>
-        ) : null}
+        {cause.advice ? <Advice text={cause.advice} /> : null}
+        {cause.members.length > 1 ? <Members cause={cause} /> : null}
       </div>
-      {part.since && part.state !== "ok" ? <time dateTime={part.since}>since {shortTime(part.since, now)}</time> : null}
+      {cause.since && cause.state !== "ok" ? (
+        <time dateTime={cause.since} title={fullMoment(cause.since)}>
+          since {shortTime(cause.since, now)}
+        </time>
+      ) : null}
     </li>
+  );
+}
+
+function Members({ cause }: { cause: Cause }) {
+  return (
+    <details className={classes.members}>
+      <summary>Show all {cause.members.length}</summary>
+      <ul>
+        {cause.members.map(({ word, name }) => (
+          <li key={name}>
+            {word} {word === name ? null : <code>{name}</code>}
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }

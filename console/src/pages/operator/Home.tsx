@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { ChartColumn, HandCoins, Landmark } from "lucide-react";
+import { ChartColumn, HandCoins, Landmark, OctagonX } from "lucide-react";
 
 import { handbook } from "@/addresses/handbook";
 import { paths } from "@/addresses/paths";
@@ -11,7 +11,7 @@ import { zone } from "@/components/times";
 
 import classes from "./Home.module.css";
 import { HealthCard, LatestCard, OccupancyCard, RevenueCard } from "./HomeCards";
-import { limitRequestsQuery, payoutsQuery, setupQuery, transfersQuery } from "./queries";
+import { healthQuery, limitRequestsQuery, payoutsQuery, setupQuery, transfersQuery } from "./queries";
 import { SetupCard } from "./SetupCard";
 
 const ICON = { size: 16, strokeWidth: 1.5 };
@@ -20,7 +20,17 @@ const ICON = { size: 16, strokeWidth: 1.5 };
 export function Home() {
   const { data: setup } = useSuspenseQuery(setupQuery);
   return (
-    <Page title="Home" hint={`Times in ${zone}.`} learn={handbook.install} actions={<Waiting />}>
+    <Page
+      title="Home"
+      hint={`Times in ${zone}.`}
+      learn={handbook.install}
+      actions={
+        <>
+          <Failing />
+          <Waiting />
+        </>
+      }
+    >
       <div className={classes.columns}>
         <div className={classes.column}>
           <SetupCard steps={setup.steps} />
@@ -33,6 +43,17 @@ export function Home() {
         </div>
       </div>
     </Page>
+  );
+}
+
+/** What does not work is worth more than anything below it. */
+function Failing() {
+  const failing = (useQuery(healthQuery).data?.parts ?? []).filter((one) => one.state === "failing").length;
+  if (failing === 0) return null;
+  return (
+    <Button component={LinkTo} to={paths.operator("health")} variant="default" leftSection={<OctagonX {...ICON} color="var(--m-bad)" />}>
+      <span className={classes.failing}>{failing === 1 ? "1 part fails" : `${failing} parts fail`}</span>
+    </Button>
   );
 }
 

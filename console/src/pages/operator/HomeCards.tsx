@@ -15,39 +15,46 @@ import { useNow } from "@/components/useNow";
 import type { Condition } from "@/machines/condition";
 import { MachineCondition } from "@/machines/MachineCondition";
 
+import { causesOf, working } from "./causes";
 import { HealthIcon } from "./HealthIcon";
 import classes from "./Home.module.css";
-import { gpusInUse, type MachineGpus, machineGpus, monthSoFar, notable } from "./home";
-import { conditionOf, listed, replicasOf } from "./machineList";
+import { gpusInUse, type MachineGpus, machineGpus, monthSoFar } from "./home";
+import { conditionOf, isSilent, listed, replicasOf, troubleFirst } from "./machineList";
 import { healthQuery, latestChangesQuery, machinesQuery, nodesQuery, revenueQuery } from "./queries";
 
-const MOST_PARTS = 6;
+const MOST_CAUSES = 6;
 const MOST_MACHINES = 10;
 const MOST_CHANGES = 7;
 const MOST_PIPS = 16;
 
 export function HealthCard() {
   const { data, error, refetch } = useQuery(healthQuery);
-  const well = data?.parts.filter((one) => one.state === "ok").length ?? 0;
+  const causes = data ? causesOf(data.parts) : [];
+  const notShown = causes.slice(MOST_CAUSES).reduce((sum, one) => sum + one.members.length, 0);
   return (
     <Card
       title="Health"
-      hint={data ? `${well} of ${data.parts.length} parts work` : undefined}
+      hint={data ? <span className={classes.verdict} data-state={data.state}>{working(data.parts)}</span> : undefined}
       action={<LinkTo to={paths.operator("health")}>All parts</LinkTo>}
     >
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={2} height={24} /> : null}
       {data ? (
         <ul className={classes.parts}>
-          {notable(data.parts, MOST_PARTS).map((part) => (
-            <li key={part.name} data-state={part.state}>
-              <HealthIcon state={part.state} />
-              <strong>{part.name}</strong>
-              <span title={part.message}>
-                <Sentence text={part.message} />
+          {causes.slice(0, MOST_CAUSES).map((cause) => (
+            <li key={cause.key} data-state={cause.state}>
+              <HealthIcon state={cause.state} />
+              <strong>{cause.title}</strong>
+              <span>
+                <Sentence text={cause.message} />
               </span>
             </li>
           ))}
+          {notShown > 0 ? (
+            <li>
+              <LinkTo to={paths.operator("health")}>{`and ${notShown} more`}</LinkTo>
+            </li>
+          ) : null}
         </ul>
       ) : null}
     </Card>
@@ -60,7 +67,7 @@ export function OccupancyCard() {
   const now = useNow(30_000);
   if (error && !nodes) return <ErrorNotice error={error} retry={refetch} />;
   if (!nodes || !machines) return <Waiting rows={3} height={36} />;
-  const all = listed(nodes, machines);
+  const all = troubleFirst(listed(nodes, machines), now);
   const { used, total } = gpusInUse(nodes);
   return (
     <Card
@@ -72,9 +79,9 @@ export function OccupancyCard() {
       <Table
         rows={all.slice(0, MOST_MACHINES)}
         rowKey={(row) => row.key}
-        empty="No machine has been described yet."
+        empty="No machine has reported yet."
         columns={[
-          { head: "Machine", cell: (row) => <strong className={classes.machine}>{row.name}</strong> },
+          { head: "Machine", cell: (row) => <LinkTo className={classes.machine} to={paths.operator("machines")}>{row.name}</LinkTo> },
           {
             head: "State",
             cell: (row) => (
@@ -84,11 +91,11 @@ export function OccupancyCard() {
             ),
           },
           { head: "GPU", wide: true, cell: (row) => machineGpus(row.node).model },
-          { head: "Occupancy", wide: true, cell: (row) => <Pips gpus={machineGpus(row.node)} /> },
+          { head: "Occupancy", wide: true, cell: (row) => (isSilent(row) ? null : <Pips gpus={machineGpus(row.node)} />) },
           {
             head: "In use",
             right: true,
-            cell: (row) => (row.node && row.node.gpus.length > 0 ? `${machineGpus(row.node).used} of ${row.node.gpus.length}` : "–"),
+            cell: (row) => (row.node && row.node.gpus.length > 0 && !isSilent(row) ? `${machineGpus(row.node).used} of ${row.node.gpus.length}` : "–"),
           },
           { head: "Replicas", right: true, cell: replicasOf },
         ]}
@@ -118,14 +125,14 @@ export function RevenueCard() {
   const { data, error, refetch } = useQuery(revenueQuery(first, last));
   const items = data?.items ?? [];
   return (
-    <Card title={`Revenue in ${name}`} hint="in UTC" action={<LinkTo to={paths.operator("revenue")}>By day</LinkTo>}>
+    <Card title={`Revenue in ${name}`} hint="Days in UTC" action={<LinkTo to={paths.operator("revenue")}>By day</LinkTo>}>
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={3} height={48} /> : null}
       {data ? (
         <>
           <Figures
             figures={[
-              { name: "Hours sold", value: <Money microusd={items.reduce((sum, day) => sum + day.usage_microusd, 0)} /> },
+              { name: "Usage", value: <Money microusd={items.reduce((sum, day) => sum + day.usage_microusd, 0)} /> },
               {
                 name: "Paid in",
                 value: <Money microusd={items.reduce((sum, day) => sum + day.card_microusd + day.bank_transfer_microusd, 0)} />,
@@ -134,9 +141,9 @@ export function RevenueCard() {
           />
           <div className={classes.chart}>
             <DayBars
-              label={`Hours sold by day in ${name}`}
+              label={`Usage by day in ${name}`}
               dates={dates}
-              parts={[{ label: "Hours sold", color: "series-1", values: byDay(dates, items.map(({ day, usage_microusd: microusd }) => ({ day, microusd }))) }]}
+              parts={[{ label: "Usage", color: "series-1", values: byDay(dates, items.map(({ day, usage_microusd: microusd }) => ({ day, microusd }))) }]}
             />
           </div>
         </>
@@ -152,7 +159,7 @@ export function LatestCard() {
     <Card flush title="Latest changes" action={<LinkTo to={paths.operator("audit")}>All</LinkTo>}>
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={3} height={24} /> : null}
-      {data?.length === 0 ? <p className={classes.empty}>Nothing of the installation was changed yet.</p> : null}
+      {data?.length === 0 ? <p className={classes.empty}>No changes yet. Changes to prices, machines and gateways appear here.</p> : null}
       {data && data.length > 0 ? (
         <ul className={classes.latest}>
           {data.map((one) => (

@@ -4,6 +4,7 @@ import { Plus } from "lucide-react";
 import { useState } from "react";
 
 import { handbook } from "@/addresses/handbook";
+import type { InstanceType } from "@/api/queries";
 import { Money } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
 import { Table } from "@/components/Table";
@@ -23,10 +24,10 @@ export function InstanceTypes() {
     <Page
       learn={handbook.gpus}
       title="Instance types"
-      hint="A new price holds for hours bought from then on."
+      hint="A new price applies to hours that are bought after the change."
       actions={
         <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setAdding(true)}>
-          Add
+          Add an instance type
         </Button>
       }
     >
@@ -50,18 +51,17 @@ export function InstanceTypes() {
         <Table
           rows={types}
           rowKey={(row) => row.name}
-          empty="The catalogue is empty. Add a type, or nothing can be deployed."
-          phoneLine={(row) => hardware(row)}
+          empty="No instance type yet. Add one: without it, nothing can be deployed."
           columns={[
             { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
             { head: "Each replica", wide: true, cell: (row) => hardware(row) },
-            { head: "Kind", wide: true, cell: (row) => (row.infrastructure === "community" ? "Community" : "Operator") },
+            { head: "Runs on", wide: true, cell: (row) => (row.infrastructure === "community" ? "Community machines" : "Your machines") },
             {
               head: "Offered",
               wide: true,
               cell: (row) => (row.enabled ? <span data-tone="ok">Yes</span> : <span data-tone="idle">No</span>),
             },
-            { head: "Free now", right: true, wide: true, cell: (row) => row.free.toLocaleString("en-US") },
+            { head: "Would fit now", right: true, wide: true, cell: (row) => <Room type={row} /> },
             { head: "Price/h", right: true, cell: (row) => <Money microusd={row.price_per_hour_microusd} /> },
             { head: "Actions", right: true, cell: (row) => <InstanceTypeActions type={row} /> },
           ]}
@@ -72,4 +72,10 @@ export function InstanceTypes() {
       ) : null}
     </Page>
   );
+}
+
+/** How many replicas of it alone; one that is on sale and fits nowhere makes a customer wait. */
+function Room({ type }: { type: InstanceType }) {
+  if (type.free > 0) return type.free.toLocaleString("en-US");
+  return type.enabled ? <span data-tone="warn">No room</span> : "0";
 }

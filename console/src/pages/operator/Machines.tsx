@@ -8,14 +8,15 @@ import { Card, Page } from "@/components/Page";
 import { Empty } from "@/components/Patterns";
 import { Table } from "@/components/Table";
 import { useNow } from "@/components/useNow";
+import { counted } from "@/machines/condition";
 import { MachineCondition } from "@/machines/MachineCondition";
 
 import { AboutNode } from "./AboutNode";
 import { AddMachine } from "./AddMachine";
 import { LentMachines } from "./LentMachines";
 import { MachineActions } from "./MachineActions";
-import { Gpus, lastSeen, Memory, Name, PhoneLine, Processors } from "./MachineCells";
-import { conditionOf, isLent, listed, replicasOf } from "./machineList";
+import { Gpus, lastSeen, Memory, Name, Processors } from "./MachineCells";
+import { conditionOf, isLent, listed, replicasOf, troubleFirst } from "./machineList";
 import { machinesQuery, nodesQuery } from "./queries";
 import { TunnelNotice } from "./TunnelNotice";
 import { useOrganizationName } from "./useOrganizationName";
@@ -26,8 +27,9 @@ export function Machines() {
   const { data: machines } = useSuspenseQuery(machinesQuery);
   const [adding, setAdding] = useState(false);
   const now = useNow(5_000);
-  const all = listed(nodes, machines);
+  const all = troubleFirst(listed(nodes, machines), now);
   const lent = all.filter(isLent);
+  const own = all.filter((one) => !isLent(one));
   const organizationName = useOrganizationName();
   const overcommit = nodes[0]?.cpu_overcommit ?? 1;
   const add = (
@@ -39,22 +41,21 @@ export function Machines() {
     <Page
       learn={handbook.machines}
       title="Machines"
-      hint={overcommit > 1 ? `Processors are promised ${overcommit} times over.` : undefined}
+      hint={overcommit > 1 ? `Each processor core is offered ${overcommit} times.` : undefined}
       actions={machines.length > 0 ? add : undefined}
     >
       <TunnelNotice />
-      <Card flush label="Machines">
+      <Card flush label="Machines" title="Your own machines" hint={counted(own.map((one) => conditionOf(one, now).look))}>
         <Table
-          rows={all.filter((one) => !isLent(one))}
+          rows={own}
           rowKey={(row) => row.key}
-          empty="No machine reported yet. One appears as soon as the controller has seen its engine."
-          phoneLine={(row) => <PhoneLine one={row} />}
+          empty="No machine has reported yet. One appears as soon as the controller reaches its engine."
           columns={[
             { head: "Name", cell: (row) => <Name one={row} /> },
             { head: "State", cell: (row) => <MachineCondition condition={conditionOf(row, now)} now={now} /> },
             { head: "GPUs", wide: true, cell: (row) => <Gpus one={row} /> },
-            { head: "vCPU promised", wider: true, cell: (row) => (row.node ? <Processors node={row.node} /> : "–") },
-            { head: "Memory promised", wider: true, cell: (row) => (row.node ? <Memory node={row.node} /> : "–") },
+            { head: "vCPU promised", wider: true, cell: (row) => <Processors one={row} /> },
+            { head: "Memory promised", wider: true, cell: (row) => <Memory one={row} /> },
             { head: "Replicas", right: true, wide: true, cell: (row) => replicasOf(row).toLocaleString("en-US") },
             { head: "Last seen", wider: true, cell: (row) => lastSeen(row, now) },
             { head: "Actions", right: true, cell: (row) => <MachineActions one={row} all={all} /> },

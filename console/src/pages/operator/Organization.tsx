@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-qu
 import { useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 
+import { aboutReason } from "@/addresses/handbook";
 import { paths } from "@/addresses/paths";
 import { api, body } from "@/api/client";
 import { AuditTable } from "@/components/AuditTable";
@@ -10,6 +11,7 @@ import { Copy } from "@/components/Copy";
 import { DayBars } from "@/components/DayBars";
 import { byDay, lastDays } from "@/components/days";
 import { Figures } from "@/components/Figures";
+import { HandbookLink } from "@/components/HandbookLink";
 import { LinkTo } from "@/components/LinkTo";
 import { Money } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
@@ -44,7 +46,7 @@ export function Organization() {
           ) : organization.suspended_at ? (
             <span data-tone="bad">Suspended since {longDate(organization.suspended_at, now)}</span>
           ) : (
-            <span>since {longDate(organization.created_at, now)}</span>
+            <span>Created {longDate(organization.created_at, now)}</span>
           )}
         </span>
       }
@@ -84,17 +86,17 @@ function Money30Days({ organization }: { organization: OrganizationDetail }) {
               value: <Money microusd={organization.balance_microusd} />,
               note: (
                 <>
-                  <Money microusd={organization.held_microusd} /> of it held
+                  <Money microusd={organization.held_microusd} /> of it on hold for starts
                 </>
               ),
             },
             {
-              name: "Now",
+              name: "Spending now",
               value: <Money microusd={organization.burn_per_hour_microusd} per="h" />,
               note: lasting(organization, now),
             },
-            { name: "Spent this month", value: <Money microusd={organization.spent_this_month_microusd} />, note: "in UTC" },
-            { name: "Paid in", value: <Money microusd={organization.paid_in_microusd} />, note: "by card and transfer, ever" },
+            { name: "Spent this month", value: <Money microusd={organization.spent_this_month_microusd} />, note: "calendar month in UTC" },
+            { name: "Paid in", value: <Money microusd={organization.paid_in_microusd} />, note: "by card and transfer, in all" },
           ]}
         />
       </Card>
@@ -116,22 +118,21 @@ function Containers({ organizationId }: { organizationId: string }) {
   if (error && !data) return <ErrorNotice error={error} retry={refetch} />;
   if (!data) return <Waiting rows={3} height={36} />;
   return (
-    <Card flush title="Containers" hint={`${data.length} in all. Their settings and logs are the organization's own.`}>
+    <Card flush title="Containers" hint={`${data.length} in all. Only the organization sees their settings and logs.`}>
       <Table
-        rows={data}
+        rows={troubledFirst(data)}
         rowKey={(row) => row.id}
-        empty="It has no container."
-        phoneLine={(row) => `${row.project_name}, ${row.instance_type}`}
+        empty="No container yet."
         columns={[
           { head: "Name", cell: (row) => <span className={classes.name}>{row.name}</span> },
           { head: "Project", wide: true, cell: (row) => row.project_name },
           { head: "State", cell: (row) => <StateBadge bare state={lookOf(row)} /> },
-          { head: "Since", wide: true, right: true, cell: (row) => since(row.state_since, now) },
-          { head: "Reason", wider: true, cell: (row) => (row.reason ? <code>{row.reason}</code> : "") },
+          { head: "For", wide: true, right: true, cell: (row) => since(row.state_since, now) },
+          { head: "Reason", wider: true, cell: (row) => (row.reason ? <HandbookLink to={aboutReason(row.reason)}>{inWords(row.reason)}</HandbookLink> : "") },
           { head: "Instance type", wide: true, cell: (row) => row.instance_type },
           { head: "Ready", right: true, cell: (row) => `${row.replicas.ready} of ${row.replicas.desired}` },
           {
-            head: "A replica, per hour",
+            head: "Replica, per hour",
             wide: true,
             right: true,
             cell: (row) => <Money microusd={row.price_per_hour_microusd} />,
@@ -140,6 +141,20 @@ function Containers({ organizationId }: { organizationId: string }) {
       />
     </Card>
   );
+}
+
+/** What fails or waits is why somebody looks here. */
+const TROUBLED = ["FAILED", "PENDING"];
+
+function troubledFirst<Row extends { state: string }>(rows: Row[]): Row[] {
+  const rank = ({ state }: Row) => (TROUBLED.includes(state) ? TROUBLED.indexOf(state) : TROUBLED.length);
+  return rows.toSorted((one, other) => rank(one) - rank(other));
+}
+
+/** "No capacity" of "no_capacity" */
+function inWords(reason: string): string {
+  const words = reason.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function People({ organizationId }: { organizationId: string }) {
@@ -152,7 +167,7 @@ function People({ organizationId }: { organizationId: string }) {
       <Table
         rows={data}
         rowKey={(row) => row.user_id}
-        empty="Nobody is in it."
+        empty="Nobody is a member."
         columns={[
           { head: "E-mail", cell: (row) => <span className={classes.name}>{row.email}</span> },
           { head: "Role", cell: (row) => (row.role === "admin" ? "Admin" : "User") },
@@ -185,7 +200,7 @@ function Changes({ organizationId }: { organizationId: string }) {
   if (!found.data) return <Waiting rows={3} height={36} />;
   return (
     <Card flush title="Audit" hint={`Times in ${zone}.`}>
-      <AuditTable rows={rows} empty="Nothing was changed yet." />
+      <AuditTable rows={rows} empty="No changes yet. What its members and you change appears here." />
       {found.hasNextPage ? (
         <div className={classes.older}>
           <Button variant="default" loading={found.isFetchingNextPage} onClick={() => found.fetchNextPage()}>

@@ -8,6 +8,7 @@ import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { CopiedCode } from "./CopiedCode";
 import { Filter } from "./Filter";
 import classes from "./Operator.module.css";
 import { OrganizationActions } from "./OrganizationActions";
@@ -26,8 +27,7 @@ export function Organizations() {
         <Table
           rows={shown}
           rowKey={(row) => row.id}
-          empty="No organization has that name."
-          phoneLine={(row) => `${count(row.member_count, "member")}, ${count(row.project_count, "project")}`}
+          empty={organizations.length === 0 ? "No organization yet. One appears here when its first admin signs up." : "No organization has this name or id."}
           columns={[
             {
               head: "Name",
@@ -37,11 +37,15 @@ export function Organizations() {
                 </LinkTo>
               ),
             },
-            { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
+            {
+              head: "Id",
+              wide: true,
+              cell: (row) => <CopiedCode text={row.id} label={`Copy the id of ${row.name}`} />,
+            },
             { head: "State", cell: (row) => <State organization={row} /> },
             { head: "Members", right: true, wide: true, cell: (row) => row.member_count },
             { head: "Projects", right: true, wide: true, cell: (row) => row.project_count },
-            { head: "Since", wide: true, cell: (row) => longDate(row.created_at, now) },
+            { head: "Created", wide: true, cell: (row) => longDate(row.created_at, now) },
             { head: "Actions", right: true, cell: (row) => <OrganizationActions organization={row} /> },
           ]}
         />
@@ -53,9 +57,5 @@ export function Organizations() {
 function State({ organization }: { organization: OrganizationSummary }) {
   if (organization.deleted_at) return <span data-tone="idle">Deleted</span>;
   if (organization.suspended_at) return <span data-tone="bad">Suspended</span>;
-  return <span>Active</span>;
-}
-
-function count(number: number, noun: string): string {
-  return number === 1 ? `1 ${noun}` : `${number} ${noun}s`;
+  return <span data-tone="ok">Active</span>;
 }

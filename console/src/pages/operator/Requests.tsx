@@ -3,8 +3,10 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 
 import { handbook } from "@/addresses/handbook";
+import { paths } from "@/addresses/paths";
 import { messageOf } from "@/api/problem";
 import { FormDialog } from "@/components/FormDialog";
+import { LinkTo } from "@/components/LinkTo";
 import { Card, Page } from "@/components/Page";
 import { Waiting } from "@/components/Patterns";
 import { type Column, Table } from "@/components/Table";
@@ -14,12 +16,13 @@ import { useNow } from "@/components/useNow";
 import classes from "./Operator.module.css";
 import { decisions, type LimitRequest, limitRequestsQuery, useDecision } from "./queries";
 import { useOrganizationName } from "./useOrganizationName";
+import { useProjectNames } from "./useProjectNames";
 
 const EMPTY = {
-  pending: "Nobody waits. A container above the limit of its project asks here by itself.",
-  approved: "None was granted yet.",
-  refused: "None was refused.",
-  withdrawn: "None was withdrawn.",
+  pending: "No request is waiting. One appears here when a container wants more replicas than its project may have.",
+  approved: "No request has been granted yet.",
+  refused: "No request has been refused.",
+  withdrawn: "No request has been withdrawn.",
 };
 
 /** Projects that want more replicas in one container than they may have. */
@@ -29,7 +32,7 @@ export function Requests() {
     <Page
       learn={handbook.limits}
       title="Replica limits"
-      hint="How many replicas one container of a project may have."
+      hint="Requests for more replicas in one container than the limit of its project."
       actions={
         <SegmentedControl
           aria-label="Which requests"
@@ -56,14 +59,21 @@ export function Requests() {
 function RequestTable({ state }: { state: LimitRequest["state"] }) {
   const { data: requests } = useSuspenseQuery(limitRequestsQuery(state));
   const nameOf = useOrganizationName();
+  const projectNames = useProjectNames(requests.map((one) => one.organization_id));
   const now = useNow(60_000);
   const columns: Column<LimitRequest>[] = [
-    { head: "Organization", cell: (row) => <span className={classes.name}>{nameOf(row.organization_id)}</span> },
-    { head: "Project", wide: true, cell: (row) => <code>{row.project_id}</code> },
-    { head: "Asked", wide: true, cell: (row) => longDate(row.created_at, now) },
+    {
+      head: "Organization",
+      cell: (row) => (
+        <LinkTo className={classes.name} to={paths.operatorOrganization(row.organization_id)}>
+          {nameOf(row.organization_id)}
+        </LinkTo>
+      ),
+    },
+    { head: "Project", wide: true, cell: (row) => projectNames.get(row.project_id) ?? <code>{row.project_id}</code> },
+    { head: "Requested", wide: true, cell: (row) => longDate(row.created_at, now) },
     { head: "Note", wide: true, cell: (row) => <span className={classes.note}>{row.note ?? row.answer ?? ""}</span> },
-    { head: "Limit now", right: true, wide: true, cell: (row) => row.current_limit },
-    { head: "Wanted", right: true, cell: (row) => row.replicas },
+    { head: "Replicas", right: true, cell: (row) => (state === "pending" ? `${row.current_limit} → ${row.replicas}` : row.replicas) },
   ];
   if (state === "pending")
     columns.push({ head: "Actions", right: true, cell: (row) => <Decide request={row} from={nameOf(row.organization_id)} /> });
@@ -73,7 +83,6 @@ function RequestTable({ state }: { state: LimitRequest["state"] }) {
       rowKey={(row) => row.id}
       empty={EMPTY[state]}
       columns={columns}
-      phoneLine={(row) => row.note ?? `limit now ${row.current_limit}`}
     />
   );
 }
@@ -120,12 +129,12 @@ function Answer({ request, from, decision, close }: AnswerProps) {
     >
       <p>
         {grants
-          ? `The limit of the project rises from ${request.current_limit} to ${request.replicas}. A container that waits for it starts.`
+          ? `The project's limit rises from ${request.current_limit} to ${request.replicas}. A container that waits for it starts.`
           : "A container that waits for it fails, with your answer as the reason."}
       </p>
       <Textarea
         label="Answer"
-        description="Optional. Whoever asked reads it."
+        description="Optional. The person who asked reads it."
         data-autofocus
         rows={3}
         maxLength={1000}

@@ -6,7 +6,7 @@ import { DayBars } from "@/components/DayBars";
 import { byDay, dayAndMonth, lastDays } from "@/components/days";
 import { Figures } from "@/components/Figures";
 import { LastDays, USUAL_DAYS } from "@/components/LastDays";
-import { Money } from "@/components/Money";
+import { dollars } from "@/components/Money";
 import { Card, Page } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { Table } from "@/components/Table";
@@ -19,9 +19,11 @@ type Day = Schemas["RevenueDay"];
 export function Revenue() {
   const [days, setDays] = useState(USUAL_DAYS);
   const dates = lastDays(days);
-  const { data, error, refetch } = useQuery(revenueQuery(dates[0] ?? "", dates.at(-1) ?? ""));
+  const first = dates[0] ?? "";
+  const last = dates.at(-1) ?? "";
+  const { data, error, refetch } = useQuery(revenueQuery(first, last));
   return (
-    <Page title="Revenue" hint="Days in UTC." actions={<LastDays days={days} change={setDays} />}>
+    <Page title="Revenue" hint={`${dated(first)} to ${dated(last)}. Days in UTC; today is not over.`} actions={<LastDays days={days} change={setDays} />}>
       {error && !data ? <ErrorNotice error={error} retry={refetch} /> : null}
       {!data && !error ? <Waiting rows={3} height={64} /> : null}
       {data ? <Days items={data.items} dates={dates} /> : null}
@@ -30,35 +32,30 @@ export function Revenue() {
 }
 
 function Days({ items, dates }: { items: Day[]; dates: string[] }) {
-  const sum = (read: (day: Day) => number) => items.reduce((total, day) => total + read(day), 0);
-  const paidIn = (day: Day) => day.card_microusd + day.bank_transfer_microusd;
+  const sum = (read: (day: Day) => number) => dollars(items.reduce((total, day) => total + read(day), 0));
   return (
     <>
       <Card label="In all">
         <Figures
           figures={[
-            { name: "Hours sold", value: <Money microusd={sum((day) => day.usage_microusd)} />, note: "earned" },
+            { name: "Usage", value: sum((day) => day.usage_microusd), note: "hours that containers bought" },
             {
               name: "Paid in",
-              value: <Money microusd={sum(paidIn)} />,
-              note: (
-                <>
-                  <Money microusd={sum((day) => day.card_microusd)} /> by card
-                </>
-              ),
+              value: sum(paidIn),
+              note: `${sum((day) => day.card_microusd)} by card, ${sum((day) => day.bank_transfer_microusd)} by transfer`,
             },
-            { name: "Granted", value: <Money microusd={sum((day) => day.granted_microusd)} />, note: "not paid for" },
-            { name: "Given back", value: <Money microusd={sum((day) => day.refunded_microusd)} />, note: "refunds, disputes" },
+            { name: "Credit granted", value: sum((day) => day.granted_microusd), note: "free of charge" },
+            { name: "Refunded", value: sum((day) => day.refunded_microusd), note: "refunds and disputes" },
           ]}
         />
       </Card>
-      <Card title="Hours sold by day">
+      <Card title="Usage by day">
         <DayBars
-          label="Hours sold by day"
+          label="Usage by day"
           dates={dates}
           parts={[
             {
-              label: "Hours sold",
+              label: "Usage",
               color: "series-1",
               values: byDay(
                 dates,
@@ -66,22 +63,37 @@ function Days({ items, dates }: { items: Day[]; dates: string[] }) {
               ),
             },
           ]}
-        >
-          <Table
-            rows={items}
-            rowKey={(row) => row.day}
-            empty="Nothing moved in these days."
-            columns={[
-              { head: "Day", cell: (row) => dayAndMonth(Date.parse(`${row.day}T00:00:00Z`) / 1000) },
-              { head: "Hours sold", right: true, cell: (row) => <Money microusd={row.usage_microusd} /> },
-              { head: "By card", right: true, wide: true, cell: (row) => <Money microusd={row.card_microusd} /> },
-              { head: "By transfer", right: true, wide: true, cell: (row) => <Money microusd={row.bank_transfer_microusd} /> },
-              { head: "Granted", right: true, wide: true, cell: (row) => <Money microusd={row.granted_microusd} /> },
-              { head: "Given back", right: true, cell: (row) => <Money microusd={row.refunded_microusd} /> },
-            ]}
-          />
-        </DayBars>
+        />
+      </Card>
+      <Card flush title="Usage and payments" hint="Days on which money moved.">
+        <Table
+          rows={items}
+          rowKey={(row) => row.day}
+          empty="No money moved in these days."
+          columns={[
+            { head: "Day", cell: (row) => dated(row.day) },
+            { head: "Usage", right: true, cell: (row) => amount(row.usage_microusd) },
+            { head: "Paid in", right: true, cell: (row) => amount(paidIn(row)) },
+            { head: "By card", right: true, wide: true, cell: (row) => amount(row.card_microusd) },
+            { head: "By transfer", right: true, wide: true, cell: (row) => amount(row.bank_transfer_microusd) },
+            { head: "Granted", right: true, wide: true, cell: (row) => amount(row.granted_microusd) },
+            { head: "Refunded", right: true, wide: true, cell: (row) => amount(row.refunded_microusd) },
+          ]}
+        />
       </Card>
     </>
   );
+}
+
+function paidIn(day: Day): number {
+  return day.card_microusd + day.bank_transfer_microusd;
+}
+
+/** A column of noughts hides the one amount that is none. */
+function amount(microusd: number): string {
+  return microusd === 0 ? "–" : dollars(microusd);
+}
+
+function dated(day: string): string {
+  return dayAndMonth(Date.parse(`${day}T00:00:00Z`) / 1000);
 }

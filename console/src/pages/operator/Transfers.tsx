@@ -3,26 +3,29 @@ import { useSuspenseQuery } from "@tanstack/react-query";
 import { Suspense, useState } from "react";
 
 import { handbook } from "@/addresses/handbook";
+import { paths } from "@/addresses/paths";
 import { messageOf } from "@/api/problem";
 import { Confirm } from "@/components/Confirm";
 import { FormDialog } from "@/components/FormDialog";
+import { LinkTo } from "@/components/LinkTo";
 import { dollars, Money } from "@/components/Money";
 import { MoneyInput } from "@/components/MoneyInput";
 import { Card, Facts, Page } from "@/components/Page";
 import { Waiting } from "@/components/Patterns";
 import { type Column, Table } from "@/components/Table";
-import { longDate } from "@/components/times";
+import { longDate, since } from "@/components/times";
 import { failed } from "@/components/toasts";
 import { useNow } from "@/components/useNow";
 
+import { CopiedCode } from "./CopiedCode";
 import classes from "./Operator.module.css";
 import { decisions, type Transfer, type TransferState, transfersQuery, useDecision } from "./queries";
 import { useOrganizationName } from "./useOrganizationName";
 
 const EMPTY = {
-  pending: "Nothing is on its way. A transfer appears here when a customer announces it.",
-  confirmed: "None was confirmed yet.",
-  expired: "None was given up.",
+  pending: "No transfer is awaited. One appears here when a customer announces it.",
+  confirmed: "No transfer has been received yet.",
+  expired: "No transfer has been marked as not received.",
 };
 
 /** Transfers that customers announced: the operator looks at the bank account, and says what arrived. */
@@ -32,16 +35,16 @@ export function Transfers() {
     <Page
       learn={handbook.payments}
       title="Bank transfers"
-      hint="Match the reference with your bank account."
+      hint="Announced by customers. Look for the reference in your bank account."
       actions={
         <SegmentedControl
           aria-label="Which transfers"
           value={state}
           onChange={(value) => setState(value as TransferState)}
           data={[
-            { value: "pending", label: "On their way" },
-            { value: "confirmed", label: "Arrived" },
-            { value: "expired", label: "Given up" },
+            { value: "pending", label: "Awaited" },
+            { value: "confirmed", label: "Received" },
+            { value: "expired", label: "Not received" },
           ]}
         />
       }
@@ -60,10 +63,21 @@ function TransferTable({ state }: { state: TransferState }) {
   const nameOf = useOrganizationName();
   const now = useNow(60_000);
   const columns: Column<Transfer>[] = [
-    { head: "Reference", cell: (row) => <code>{row.reference}</code> },
-    { head: "Organization", wide: true, cell: (row) => <span className={classes.name}>{nameOf(row.organization_id)}</span> },
-    { head: "Kind", wide: true, cell: (row) => (row.transfer === "international" ? "International" : "Local") },
-    { head: "Announced", wide: true, cell: (row) => longDate(row.created_at, now) },
+    {
+      head: "Reference",
+      cell: (row) => (row.reference ? <CopiedCode text={row.reference} label="Copy the reference" /> : "–"),
+    },
+    {
+      head: "Organization",
+      wide: true,
+      cell: (row) => (
+        <LinkTo className={classes.name} to={paths.operatorOrganization(row.organization_id)}>
+          {nameOf(row.organization_id)}
+        </LinkTo>
+      ),
+    },
+    { head: "Transfer", wide: true, cell: (row) => (row.transfer === "international" ? "International" : "Local") },
+    { head: "Announced", wide: true, cell: (row) => announced(row, now) },
     { head: "Amount", right: true, cell: (row) => <Money microusd={row.amount_microusd} /> },
   ];
   if (state === "pending")
@@ -77,33 +91,37 @@ function TransferTable({ state }: { state: TransferState }) {
       rowKey={(row) => row.id}
       empty={EMPTY[state]}
       columns={columns}
-      phoneLine={(row) => nameOf(row.organization_id)}
     />
   );
+}
+
+/** How long one is awaited says whether it still comes. */
+function announced({ state, created_at: at }: Transfer, now: Date): string {
+  return state === "pending" ? `${longDate(at, now)}, ${since(at, now)} ago` : longDate(at, now);
 }
 
 function Decide({ transfer, from }: { transfer: Transfer; from: string }) {
   const [asking, setAsking] = useState<"confirm" | "expire" | null>(null);
   const close = () => setAsking(null);
-  const expire = useDecision(() => decisions.expire(transfer), `${transfer.reference ?? "It"} is given up.`, close);
+  const expire = useDecision(() => decisions.expire(transfer), `${transfer.reference ?? "It"} is marked as not received.`, close);
   return (
     <span className={classes.rowActions}>
       <Button size="xs" variant="subtle" color="var(--m-bad)" onClick={() => setAsking("expire")}>
-        Give up
+        Not received…
       </Button>
       <Button size="xs" variant="default" onClick={() => setAsking("confirm")}>
-        Confirm
+        Mark as received…
       </Button>
       {asking === "confirm" ? <ConfirmArrival transfer={transfer} from={from} close={close} /> : null}
       <Confirm
         opened={asking === "expire"}
         close={close}
-        title={`Give up ${transfer.reference ?? "the transfer"}`}
-        action="Give it up"
+        title={`${transfer.reference ?? "The transfer"} was not received`}
+        action="Mark as not received"
         confirm={() => expire.mutate(undefined, { onError: failed })}
         busy={expire.isPending}
       >
-        Nothing arrived and nobody waits for it any more. Should it arrive later, give the amount as credit.
+        It is no longer awaited, and nothing is credited. Should the money arrive later, grant the amount as credit.
       </Confirm>
     </span>
   );
@@ -120,7 +138,7 @@ function ConfirmArrival({ transfer, from, close }: { transfer: Transfer; from: s
     <FormDialog
       opened
       close={close}
-      title="Confirm a bank transfer"
+      title="Mark a bank transfer as received"
       action={`Credit ${dollars(received ?? 0)}`}
       submit={() => confirm.mutate(undefined)}
       busy={confirm.isPending}
@@ -135,7 +153,7 @@ function ConfirmArrival({ transfer, from, close }: { transfer: Transfer; from: s
       />
       <MoneyInput
         label="Amount received in USD"
-        description="What arrived becomes credit, also where it is more or less than was announced."
+        description="This much becomes credit. Change it where a bank took a fee, or where more arrived."
         data-autofocus
         initialMicrousd={received}
         change={setReceived}

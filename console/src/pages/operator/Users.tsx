@@ -8,6 +8,7 @@ import { Table } from "@/components/Table";
 import { longDate } from "@/components/times";
 import { useNow } from "@/components/useNow";
 
+import { CopiedCode } from "./CopiedCode";
 import { Filter } from "./Filter";
 import classes from "./Operator.module.css";
 import { usersQuery } from "./queries";
@@ -31,12 +32,19 @@ export function Users() {
         <Table
           rows={shown}
           rowKey={(row) => row.id}
-          empty="Nobody has that address."
-          phoneLine={(row) => `since ${longDate(row.created_at, now)}`}
+          empty="No user has this e-mail or id."
           columns={[
-            { head: "E-mail", cell: (row) => <span className={classes.name}>{row.email}</span> },
             {
-              head: "Organizations",
+              head: "E-mail",
+              cell: (row) => (
+                <span className={classes.person}>
+                  <span>{row.email}</span>
+                  {row.is_operator ? <span className={classes.badge}>Operator</span> : null}
+                </span>
+              ),
+            },
+            {
+              head: "Organization",
               cell: (row) => (
                 <span className={classes.note}>
                   {row.organization_ids.length === 0 ? "none" : null}
@@ -49,9 +57,12 @@ export function Users() {
                 </span>
               ),
             },
-            { head: "Id", wide: true, cell: (row) => <code>{row.id}</code> },
-            { head: "Kind", wide: true, cell: (row) => (row.is_operator ? <span data-tone="accent">Operator</span> : "User") },
-            { head: "Since", wide: true, cell: (row) => longDate(row.created_at, now) },
+            {
+              head: "Id",
+              wide: true,
+              cell: (row) => <CopiedCode text={row.id} label={`Copy the id of ${row.email}`} />,
+            },
+            { head: "Created", wide: true, cell: (row) => longDate(row.created_at, now) },
             { head: "Actions", right: true, cell: (row) => <UserActions user={row} /> },
           ]}
         />

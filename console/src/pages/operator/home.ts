@@ -1,10 +1,9 @@
 /** What the operator's home says of machines, health and the month. Pure. */
 import { gpuName } from "@/containers/resources";
 
-import type { Node, Part } from "./queries";
+import type { Node } from "./queries";
 
 const DAY_MS = 86_400_000;
-const ORDER: Part["state"][] = ["failing", "warning", "unknown", "ok"];
 
 export interface MachineGpus {
   /** "L40S", "mixed", or a dash where there is none. */
@@ -23,11 +22,6 @@ export function machineGpus(node: Pick<Node, "gpus"> | null): MachineGpus {
 export function gpusInUse(nodes: Pick<Node, "gpus">[]): { used: number; total: number } {
   const each = nodes.map(machineGpus);
   return { used: each.reduce((sum, one) => sum + one.used, 0), total: each.reduce((sum, one) => sum + one.total, 0) };
-}
-
-/** The worst first, and of those that are well as many as there is room for. */
-export function notable<Known extends Pick<Part, "state">>(parts: Known[], most: number): Known[] {
-  return parts.toSorted((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state)).slice(0, most);
 }
 
 /** As it is billed, in UTC: every day of the month that has one, up to today as what is asked for. */

@@ -41,12 +41,28 @@ export function conditionOf({ node, machine }: Listed, now: Date): Condition {
   if (!machine) return node ? ownCondition(node) : { look: "attention", word: "Unknown", since: null, sentence: "" };
   const condition = joinedCondition(machine, "operator", now);
   if (!takesReplicas(machine)) return condition;
-  return closed(node) ?? outOfUse(node) ?? (node ? condition : { ...condition, sentence: "Its engine has not described it yet." });
+  return closed(node) ?? outOfUse(node) ?? (node ? condition : { ...condition, sentence: "Moorage has not read its hardware yet." });
+}
+
+const TROUBLE: Condition["look"][] = ["lost", "attention"];
+
+/** What needs the operator first; otherwise in the order that they are in. */
+export function troubleFirst(machines: Listed[], now: Date): Listed[] {
+  const rank = (one: Listed) => {
+    const place = TROUBLE.indexOf(conditionOf(one, now).look);
+    return place < 0 ? TROUBLE.length : place;
+  };
+  return machines.toSorted((one, other) => rank(one) - rank(other));
+}
+
+/** What is known of what it uses was so when it was last heard of. */
+export function isSilent({ node, machine }: Listed): boolean {
+  return machine ? machine.state === "lost" : node?.state === "silent";
 }
 
 function ownCondition(node: Node): Condition {
   if (node.state === "silent") {
-    return { look: "lost", word: "Silent", since: null, sentence: "Its engine does not answer. Health says more." };
+    return { look: "lost", word: "Silent", since: null, sentence: "Its engine does not answer. See Health." };
   }
   if (node.intake === "draining") {
     const sentence = node.replicas === 0 ? "It is empty." : "Its replicas are moving to other machines.";
@@ -61,14 +77,14 @@ function ownCondition(node: Node): Condition {
 /** Not by the operator's word. */
 function closed(node: Node | null): Condition | null {
   if (node?.state !== "cordoned" || node.intake !== "open") return null;
-  return { look: "attention", word: "Closed", since: null, sentence: "Nothing new starts there. Health says why." };
+  return { look: "attention", word: "Closed", since: null, sentence: "Nothing new starts there. See Health for the reason." };
 }
 
 function outOfUse(node: Node | null): Condition | null {
   const count = node ? unusable(node).length : 0;
   if (count === 0) return null;
   const word = count === 1 ? "1 GPU out of use" : `${count} GPUs out of use`;
-  return { look: "attention", word, since: null, sentence: "It takes containers. Why is said below." };
+  return { look: "attention", word, since: null, sentence: "It takes containers. See below for the reason." };
 }
 
 export function unusable(node: Node) {

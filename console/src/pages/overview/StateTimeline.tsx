@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { Container } from "@/api/queries";
 import { Card } from "@/components/Page";
 import { STATES, type State } from "@/components/state";
-import { duration, shortTime } from "@/components/times";
+import { dateAndTime, duration } from "@/components/times";
 import { useNow } from "@/components/useNow";
 import { activityQuery, type Activity } from "@/containers/queries";
 
@@ -44,7 +44,7 @@ export function StateTimeline({ container }: { container: Container }) {
         {spans.map((span) => (
           <Tooltip
             key={span.from}
-            label={`${STATES[span.state].word} for ${duration(span.to - span.from)}, from ${shortTime(new Date(span.from).toISOString(), now)}`}
+            label={`${STATES[span.state].word} for ${duration(span.to - span.from)}, from ${dateAndTime(new Date(span.from).toISOString(), now)}`}
           >
             <span
               className={classes.span}
@@ -55,7 +55,7 @@ export function StateTimeline({ container }: { container: Container }) {
         ))}
       </div>
       <p className={classes.ends}>
-        <span>{shortTime(new Date(first.from).toISOString(), now)}</span>
+        <span>{dateAndTime(new Date(first.from).toISOString(), now)}</span>
         <span>now</span>
       </p>
     </Card>

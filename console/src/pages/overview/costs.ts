@@ -15,7 +15,7 @@ export interface CostRow {
 export function rowsOf(cost: CostOfRequests): CostRow[] {
   const keys = cost.keys.map((one) => ({
     id: one.key_id ?? "unknown",
-    name: one.name ?? (one.key_id ? `A key that is gone (${one.key_id})` : "Keys that were not noted"),
+    name: one.name ?? (one.key_id ? `A key that is gone (${one.key_id})` : "Requests without a recorded key"),
     requests: one.requests,
     microusd: one.cost_microusd,
   }));

@@ -58,7 +58,7 @@ export function Head({ container, served, parameters, turns, clear, kind, setKin
       {kind === "chat" ? (
         <>
           <Copy text={curl} label="Copy as curl" withLabel />
-          <Button variant="default" size="xs" leftSection={<Plus size={14} strokeWidth={1.5} />} onClick={clear}>
+          <Button variant="default" size="xs" leftSection={<Plus size={14} strokeWidth={1.5} />} onClick={clear} disabled={turns.length === 0}>
             New chat
           </Button>
         </>

@@ -19,6 +19,9 @@ import { useSessionKey } from "./useSessionKey";
 const BEGIN: Parameters = { model: "", system: "", temperature: 0.7, maxTokens: 512, stream: true };
 const NO_TIMINGS: Timings = { status: null, requestId: null, firstTokenMs: null, totalMs: null, tokens: 0, pieces: 0 };
 
+/** What a container of this category is asked first. */
+const KIND_OF: Record<string, Kind> = { Embeddings: "embeddings", Image: "images" };
+
 type Change = { kind: "ask"; question: string } | { kind: "last"; update: (turn: Turn) => Turn } | { kind: "clear" };
 
 function turnsAfter(turns: Turn[], change: Change): Turn[] {
@@ -33,7 +36,7 @@ function turnsAfter(turns: Turn[], change: Change): Turn[] {
 export function Playground() {
   const container = useContainer();
   const [parameters, setParameters] = useState(BEGIN);
-  const [kind, setKind] = useState<"chat" | Kind>("chat");
+  const [kind, setKind] = useState<"chat" | Kind>(() => KIND_OF[container.category ?? ""] ?? "chat");
   const [turns, dispatch] = useReducer(turnsAfter, []);
   const { obtain, endsAt } = useSessionKey(container.project_id);
   const { served, find } = useServer(container, obtain);

@@ -33,6 +33,7 @@ export function RequestPanel({ turn, kind, receiptAt, models, find, parameters, 
       <h2 className={classes.panelTitle}>Parameters</h2>
       <Autocomplete
         label="Model"
+        description="Empty: the first that the container lists."
         placeholder={models[0] ?? "default"}
         data={[...new Set(models)]}
         value={parameters.model}
@@ -46,8 +47,8 @@ export function RequestPanel({ turn, kind, receiptAt, models, find, parameters, 
         <span>
           Uses a key made for this page.{" "}
           {keyEndsAt
-            ? `It ends at ${keyEndsAt.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}.`
-            : "It lives for 15 minutes."}{" "}
+            ? `It ends at ${keyEndsAt.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}; the next question makes another.`
+            : "It lives for 15 minutes, and is made anew when needed."}{" "}
           Requests count in metrics like any other.
         </span>
       </p>

@@ -8,6 +8,7 @@ import { ErrorNotice } from "@/components/Patterns";
 import { lineTime, zone } from "@/components/times";
 import { shortId } from "@/containers/resources";
 import type { Receipt } from "@/containers/requests/queries";
+import { isFailed } from "@/containers/requests/words";
 import { paths } from "@/addresses/paths";
 
 import { placeOf } from "./place";
@@ -71,9 +72,15 @@ export function Lines({ receipt }: { receipt: Receipt }) {
     kind: "ours",
     named: false,
   }));
+  // Of one that failed, what Moorage saw last: it says why.
+  const telling = isFailed(receipt) ? ours.at(-1) : ours[0];
   const entries = [...ours, ...printed].sort((one, other) => Date.parse(one.time) - Date.parse(other.time));
   const containerId = placeOf(receipt);
   const named = printed.filter((one) => one.named).length;
+  const markOf = (entry: Entry) => {
+    if (entry === telling && isFailed(receipt)) return "bad";
+    return named > 0 ? entry.named : entry === telling;
+  };
   return (
     <Card
       title="Log lines around this request"
@@ -93,9 +100,10 @@ export function Lines({ receipt }: { receipt: Receipt }) {
       flush
     >
       {error ? <ErrorNotice error={error} retry={refetch} /> : null}
+      {receipt.lines && data ? <p className={classes.about}>{aboutLines(printed.length, named, data.more)}</p> : null}
       <ol className={`${classes.lines} mono`} tabIndex={0} aria-label="Lines, oldest first">
         {entries.map((entry) => (
-          <li key={entry.key} data-kind={entry.kind} data-marked={(named > 0 ? entry.named : entry === entries[0]) || undefined}>
+          <li key={entry.key} data-kind={entry.kind} data-marked={markOf(entry) || undefined}>
             <time dateTime={entry.time}>{lineTime(entry.time)}</time>
             <span>{entry.who}</span>
             <span>
@@ -104,7 +112,6 @@ export function Lines({ receipt }: { receipt: Receipt }) {
           </li>
         ))}
       </ol>
-      {receipt.lines ? <p className={classes.about}>{aboutLines(printed.length, named, data?.more ?? false)}</p> : null}
     </Card>
   );
 }
@@ -116,5 +123,5 @@ function aboutLines(printed: number, named: number, more: boolean): string {
   if (named > 0) {
     return `${named === 1 ? "The marked line names" : "The marked lines name"} this request by its id; the replica printed the others meanwhile.${cut}`;
   }
-  return `The replica printed these lines meanwhile, perhaps for other requests too. A server that prints the header X-Request-ID marks its own.${cut}`;
+  return `The lines of the replica were printed meanwhile, perhaps for other requests too. A server that prints the header X-Request-ID marks its own.${cut}`;
 }

@@ -8,7 +8,7 @@ import { LinkTo } from "@/components/LinkTo";
 import { dollars } from "@/components/Money";
 import { Card, Facts } from "@/components/Page";
 import type { Receipt } from "@/containers/requests/queries";
-import { askedFor, endingOf, isFailed } from "@/containers/requests/words";
+import { askedFor, endingOf, isFailed, isGatewaysAnswer } from "@/containers/requests/words";
 import { gpuName } from "@/containers/resources";
 import { paths } from "@/addresses/paths";
 
@@ -35,7 +35,7 @@ export function ReceiptFacts({ receipt }: { receipt: Receipt }) {
 }
 
 function factsOf(receipt: Receipt): [string, ReactNode][] {
-  const { key, replica, retries, held_comments } = receipt;
+  const { key, replica, retries } = receipt;
   const failed = isFailed(receipt);
   const asked = askedFor(receipt);
   const status = (
@@ -66,19 +66,27 @@ function factsOf(receipt: Receipt): [string, ReactNode][] {
   }
   if (receipt.first_byte_ms !== null) facts.push(["First byte", `after ${(receipt.first_byte_ms / 1000).toFixed(2)} s`]);
   facts.push(
-    ["Tokens", <Two key="tokens" first="not counted" then="answers are not looked into" />],
+    ["Tokens", <Two key="tokens" first="not counted" then="Moorage does not read answers" />],
     [
       "Size",
       <Two
         key="size"
         first={`${exactly(receipt.request_bytes)} in, ${exactly(receipt.response_bytes)} out`}
-        then={held_comments ? `${held_comments} ${held_comments === 1 ? "comment" : "comments"} kept the stream open` : null}
+        then={sizeNote(receipt)}
       />,
     ],
-    ["Retries", retries === null ? "not noted" : retries === 0 ? "none" : `sent again ${retries === 1 ? "once" : `${retries} times`}`],
+  );
+  if (retries !== null) facts.push(["Retries", retries === 0 ? "none" : `sent again ${retries === 1 ? "once" : `${retries} times`}`]);
+  facts.push(
     ["Gateway", <Two key="gateway" first={<code>{receipt.gateway_id}</code>} then="its clock for the request's times" />],
   );
   return facts;
+}
+
+function sizeNote(receipt: Receipt): string | null {
+  if (isGatewaysAnswer(receipt)) return "the gateway's answer, none of the container";
+  const comments = receipt.held_comments;
+  return comments ? `${comments} ${comments === 1 ? "comment" : "comments"} kept the stream open` : null;
 }
 
 function Version({ receipt }: { receipt: Receipt }) {

@@ -8,7 +8,7 @@ import { StateIcon } from "@/components/StateIcon";
 import { Table } from "@/components/Table";
 import { duration } from "@/components/times";
 import type { Receipt } from "@/containers/requests/queries";
-import { isFailed, took } from "@/containers/requests/words";
+import { endingOf, isFailed, isGatewaysAnswer, took } from "@/containers/requests/words";
 import { savingsQuery } from "@/containers/Sleep";
 import { paths } from "@/addresses/paths";
 
@@ -44,6 +44,15 @@ function Sentence({ receipt }: { receipt: Receipt }) {
           Change sleep
         </Button>
       ) : null}
+      {failed && containerId && receipt.lines ? (
+        <Button
+          component={LinkTo}
+          variant="default"
+          to={paths.logsAround(receipt.project_id, containerId, { instance: receipt.lines.instance_id, until: receipt.lines.to_time })}
+        >
+          Open its logs
+        </Button>
+      ) : null}
     </header>
   );
 }
@@ -54,7 +63,12 @@ const isSentence = (line: string) => !line.startsWith(" ");
 function titleOf(receipt: Receipt): string {
   const { status, total_ms, held_ms, wake, phases } = receipt;
   if (isFailed(receipt)) {
-    return status === null ? `Not answered; ended after ${took(total_ms)}` : `Answered with ${status} after ${took(total_ms)}`;
+    if (status === null) return `Not answered; ended after ${took(total_ms)}`;
+    if (isGatewaysAnswer(receipt)) {
+      const why = receipt.ended === "refused" ? "" : `: ${endingOf(receipt)}`;
+      return `The gateway answered ${status} after ${took(total_ms)}${why}`;
+    }
+    return `Answered with ${status} after ${took(total_ms)}`;
   }
   if (held_ms !== null) {
     const slept = wake?.woken_at ? `, asleep for ${duration(Date.parse(wake.woken_at) - Date.parse(wake.asleep_at))}` : "";
@@ -93,7 +107,6 @@ function Phases({ phases }: { phases: Phase[] }) {
       rows={phases}
       rowKey={(row) => row.name}
       empty="Nothing is known of its phases."
-      phoneLine={(row) => <span className={classes.what}>{row.what}</span>}
       columns={[
         {
           head: "Phase",
@@ -110,9 +123,15 @@ function Phases({ phases }: { phases: Phase[] }) {
         short
           ? { head: "Time, ms", right: true, cell: (row) => <b>{row.duration_ms}</b> }
           : { head: "Time, s", right: true, cell: (row) => <b>{(row.duration_ms / 1000).toFixed(2)}</b> },
-        { head: "Share, %", right: true, cell: (row) => <span className={classes.quiet}>{Math.round((row.duration_ms / total) * 100)}</span> },
+        { head: "Share, %", right: true, cell: (row) => <span className={classes.quiet}>{share(row.duration_ms / total)}</span> },
         { head: "What happened", wide: true, cell: (row) => <span className={classes.what}>{row.what}</span> },
       ]}
     />
   );
+}
+
+/** What took some time took no 0 %. */
+function share(part: number): string {
+  const percent = Math.round(part * 100);
+  return percent === 0 && part > 0 ? "<1" : String(percent);
 }

@@ -21,7 +21,7 @@ const LOOKS: Record<string, Look> = {
   connected: { word: "Connected", color: "placed" },
   to_first_byte: { word: "To first byte", color: "first" },
   answering: { word: "Answering", color: "answering", label: "answering" },
-  unanswered: { word: "No answer", color: "unanswered" },
+  unanswered: { word: "No answer", color: "unanswered", label: "no answer" },
 };
 
 export function lookOf(phase: Phase): Look {
@@ -55,7 +55,7 @@ export function wokenSpan(phases: Phase[]): (Span & { ms: number }) | null {
 
 const MOST_TICKS = 5;
 /** Of the bar: nearer to its end, a tick would stand on the last one. */
-const TOO_NEAR = 0.9;
+const TOO_NEAR = 0.85;
 
 /** Round milliseconds below the whole, for the scale. */
 export function ticks(totalMs: number): number[] {

@@ -6,8 +6,7 @@ import { ArrowLeft, ChartLine } from "lucide-react";
 import { paths } from "@/addresses/paths";
 import { type Container, containerQuery } from "@/api/queries";
 import { LinkTo } from "@/components/LinkTo";
-import { PriceRange } from "@/components/PriceRange";
-import { isStopped, lookOf, STATES } from "@/components/state";
+import { lookOf, STATES } from "@/components/state";
 import { StateBadge } from "@/components/StateBadge";
 import { since } from "@/components/times";
 import { useNow } from "@/components/useNow";
@@ -16,13 +15,13 @@ import { FailedVerdict } from "@/containers/FailedVerdict";
 import { LastLines } from "@/containers/LastLines";
 import { LatestActivity } from "@/containers/LatestActivity";
 import { ReplicaTable } from "@/containers/ReplicaTable";
-import { replicaRange } from "@/containers/resources";
 import { SettingsCard } from "@/containers/SettingsCard";
 
 import classes from "./ContainerDetail.module.css";
 import { Endpoint } from "./Endpoint";
 import { ThenPlayground } from "./FirstAnswer";
 import { LastHour } from "./LastHour";
+import { priceInWords } from "./prices";
 import { Progress } from "./Progress";
 import { Trouble } from "./Trouble";
 
@@ -61,8 +60,8 @@ function upFor(container: Container): string {
 
 function Head({ container }: { container: Container }) {
   const now = useNow(10_000);
-  const { min, max } = replicaRange(container);
   const { ready, desired } = container.replicas;
+  const readiness = container.state === "STOPPED" || container.asleep ? null : `${ready}/${desired} ready`;
   return (
     <header className={classes.head}>
       <LinkTo to={paths.service(container.project_id)} className={classes.back}>
@@ -72,25 +71,19 @@ function Head({ container }: { container: Container }) {
         <h1>{container.name}</h1>
         <span role="status" aria-live="polite" className={classes.state}>
           <StateBadge state={lookOf(container)} />
-          {container.state === "STOPPED" || container.asleep ? null : (
-            <span className={classes.ready}>
-              {ready}/{desired} ready
-            </span>
-          )}
+          {readiness ? <span className={classes.ready}>{readiness}</span> : null}
         </span>
       </div>
       <p className={classes.meta}>
+        {readiness ? <span className={classes.readyBelow}>{readiness}</span> : null}
         <span>
           {upFor(container)} for {since(container.asleep_since ?? container.state_since, now)}
         </span>
-        <span>
-          <PriceRange microusd={container.price_per_hour_microusd} min={min} max={max} />
-          {isStopped(container.state) || container.asleep ? " when it runs" : ""}
-        </span>
+        <span className={classes.price}>{priceInWords(container)}</span>
         <code>{container.id}</code>
       </p>
       <div className={classes.actions}>
-        <ContainerActions container={container} />
+        <ContainerActions container={container} startsBelow={container.state === "FAILED"} />
         <Button
           component={LinkTo}
           to={paths.dashboard(container.project_id, container.id)}

@@ -1,8 +1,11 @@
 import { UnstyledButton } from "@mantine/core";
 import { useState } from "react";
 
+import { paths } from "@/addresses/paths";
 import type { Container } from "@/api/queries";
 import { Copy } from "@/components/Copy";
+import { LinkTo } from "@/components/LinkTo";
+import { isDeploying } from "@/components/state";
 import { useServed } from "@/containers/served";
 
 import { Code } from "./Code";
@@ -16,8 +19,10 @@ export function Endpoint({ container }: { container: Container }) {
   return (
     <section className={classes.endpoint} aria-label="Endpoint">
       <div className={classes.url}>
-        Endpoint
-        <code>{container.endpoint_url}</code>
+        <span>Endpoint</span>
+        <code>
+          <bdi>{container.endpoint_url}</bdi>
+        </code>
         <Copy text={container.endpoint_url} label="Copy URL" withLabel />
       </div>
       <div className={classes.snippet}>
@@ -35,7 +40,10 @@ export function Endpoint({ container }: { container: Container }) {
               </UnstyledButton>
             ))}
           </div>
-          <span className={classes.hint}>Needs an API key of this project.</span>
+          <span className={classes.hint}>
+            {isDeploying(container.state) ? "It answers once a replica is ready. " : ""}Needs an API key of this project.{" "}
+            <LinkTo to={paths.section(container.project_id, "api-keys")}>Create one</LinkTo>
+          </span>
           <Copy text={text} label="Copy code" />
         </div>
         <Code text={text} />

@@ -1,3 +1,4 @@
+import { Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 
 import { paths } from "@/addresses/paths";
@@ -6,10 +7,12 @@ import type { Values } from "@/components/chart/drawing";
 import { LinkTo } from "@/components/LinkTo";
 import { Card } from "@/components/Page";
 import { Sparkline } from "@/components/Sparkline";
-import { latestOf, type Measured } from "@/containers/metrics/measured";
+import type { Measured } from "@/containers/metrics/measured";
 import { metricsQuery } from "@/containers/metrics/queries";
 import { LAST_HOUR } from "@/containers/metrics/range";
+import type { Token } from "@/theme/tokens";
 
+import { type Figure, rateIn, responseTimeIn } from "./lastHour";
 import classes from "./LastHour.module.css";
 
 const STEP_S = 60;
@@ -27,46 +30,53 @@ export function LastHour({ container }: { container: Container }) {
       action={<LinkTo to={paths.dashboard(container.project_id, container.id, "metrics")}>Metrics</LinkTo>}
     >
       <dl className={classes.figures}>
-        <div>
-          <dt>Requests</dt>
-          <dd>{data ? rate(data) : "…"}</dd>
-          <dd>
-            <Sparkline values={wholeHour(data?.series["request_rate"])} color="series-1" />
-          </dd>
-        </div>
-        <div>
-          <dt>Response p95</dt>
-          <dd>{data ? responseTime(data) : "…"}</dd>
-          <dd>
-            <Sparkline values={wholeHour(data?.series["response_time_p95_ms"])} color="series-2" />
-          </dd>
-        </div>
-        <div>
-          <dt>Replicas</dt>
-          <dd>{container.replicas.ready} ready</dd>
-          <dd>
-            <Sparkline values={wholeHour(replicas)} color="series-4" stepped />
-          </dd>
-        </div>
+        <Shape name="Requests" figure={data && rateIn(data)} of={data} series="request_rate" color="series-1" />
+        <Shape name="Response p95" figure={data && responseTimeIn(data)} of={data} series="response_time_p95_ms" color="series-2" />
+        <Shape
+          name="Replicas"
+          figure={{ text: `${container.replicas.ready} ready` }}
+          of={data}
+          series="replica_count"
+          color="series-4"
+          stepped
+        />
       </dl>
     </Card>
   );
 }
 
-/** Of one that is younger, what was before it stays empty. */
-function wholeHour(values: Values = []): Values {
+interface ShapeProps {
+  name: string;
+  /** Undefined while it is asked for. */
+  figure: Figure | undefined;
+  of: Measured | undefined;
+  series: string;
+  color: Token;
+  stepped?: boolean;
+}
+
+function Shape({ name, figure, of, series, color, stepped = false }: ShapeProps) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {figure ? (
+          <>
+            <span>{figure.text}</span> {figure.note ? <small>{figure.note}</small> : null}
+          </>
+        ) : (
+          <Skeleton height={20} width={64} animate={false} aria-busy="true" />
+        )}
+      </dd>
+      <dd>
+        <Sparkline values={of ? wholeHour(of, series) : []} color={color} stepped={stepped} />
+      </dd>
+    </div>
+  );
+}
+
+/** Of one that is younger, what was before it stays empty. All end where what happened is known entirely. */
+function wholeHour({ series, settled }: Measured, name: string): Values {
+  const values = (series[name] ?? []).slice(0, settled);
   return [...Array<null>(Math.max(0, STEPS - values.length)).fill(null), ...values];
-}
-
-function rate({ series }: Measured): string {
-  const values = series["request_rate"] ?? [];
-  if (!values.some((value) => value !== null && value > 0)) return "none";
-  const now = latestOf(values) ?? 0;
-  return now > 0 ? `${now.toLocaleString("en-US", { maximumFractionDigits: now < 10 ? 2 : 0 })}/s` : "none now";
-}
-
-function responseTime({ series }: Measured): string {
-  const now = latestOf(series["response_time_p95_ms"]);
-  if (now === null) return "no requests";
-  return now >= 1000 ? `${(now / 1000).toLocaleString("en-US", { maximumFractionDigits: 1 })} s` : `${Math.round(now)} ms`;
 }

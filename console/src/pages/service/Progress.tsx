@@ -42,6 +42,11 @@ export function Progress({ container }: { container: Container }) {
           <span style={{ width: `${progress.fraction * 100}%` }} />
         </div>
       ) : null}
+      {progress?.soonUp ? (
+        <p className={classes.soonUp} data-figures>
+          {progress.soonUp}
+        </p>
+      ) : null}
       {progress?.waiting ? <p className={classes.waiting}>{waitingWords(progress.waiting)}</p> : null}
     </section>
   );

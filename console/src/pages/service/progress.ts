@@ -4,8 +4,10 @@ import { size } from "@/components/sizes";
 interface Progress {
   /** How far: bytes, or seconds. */
   text: string;
-  /** Of the whole, where it is known. */
+  /** Of the whole: of the bytes, or of the time that a start has. Of work whose end nobody knows there is none. */
   fraction?: number;
+  /** That its time is nearly up, and how much of it is left. */
+  soonUp?: string;
   /** What it waits for, where that is known. */
   doing?: Doing;
   /** Replicas that begin once the first one has filled the cache. */
@@ -16,6 +18,9 @@ interface Doing {
   words: string;
   figures?: string;
 }
+
+/** From here on a start is told how much of its time is left. */
+const NEARLY_UP = 0.8;
 
 /** How far a deployment is: bytes of its image, or seconds of its health timeout, and what it does meanwhile. Of one that runs:
  * how far its next replica is, which takes over from another or comes beside it. */
@@ -50,10 +55,13 @@ function startOf(container: Container, known: Record<string, unknown>, now: Date
   const waiting = typeof known["waiting"] === "number" ? { waiting: known["waiting"] } : {};
   if (typeof began !== "string") return { text: "about to begin", ...waiting };
   const seconds = Math.max(0, Math.floor((now.getTime() - new Date(began).getTime()) / 1000));
-  const doing = doingOf(known) ?? (container.state === "RUNNING" ? { words: "starting" } : null);
+  const work = doingOf(known);
+  const doing = work ?? (container.state === "RUNNING" ? { words: "starting" } : null);
+  const left = limit - seconds;
   return {
     text: `${Math.min(seconds, limit)} of ${limit} s`,
-    fraction: Math.min(seconds / limit, 1),
+    ...(work ? {} : { fraction: Math.min(seconds / limit, 1) }),
+    ...(seconds >= limit * NEARLY_UP ? { soonUp: left > 0 ? `Fails in ${left} s unless it is ready by then.` : "Its time is up." } : {}),
     ...(doing ? { doing } : {}),
     ...waiting,
   };

@@ -28,7 +28,6 @@ export function CachesCard({ container }: { container: Container }) {
         rows={caches}
         rowKey={(row) => row.id}
         empty={noneYet(container)}
-        phoneLine={(row) => lastUsed(row, now)}
         columns={[
           { head: "Machine", cell: (row) => row.node },
           { head: "Holds", cell: (row) => <span data-figures>{holds(row)}</span> },

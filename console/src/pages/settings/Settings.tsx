@@ -5,12 +5,12 @@ import { useContainer } from "@/addresses/useContainer";
 import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
 import { isStopped } from "@/components/state";
+import { draftQuery } from "@/containers/queries";
 import { SettingsCard } from "@/containers/SettingsCard";
 
 import { CachesCard } from "./CachesCard";
 import { DraftCard } from "./DraftCard";
 import { hasEdits } from "./keptEdits";
-import { draftQuery } from "./queries";
 import classes from "./Settings.module.css";
 import { SettingsForm } from "./SettingsForm";
 import { StageForm } from "./StageForm";

@@ -24,7 +24,11 @@ export function SettingsFields({ container, ...fields }: FieldsProps & { contain
       {draft.image !== container.image || draft.provider !== container.registry.provider ? (
         <Preflight projectId={container.project_id} draft={draft} change={fields.change} />
       ) : null}
-      <ResourceFields {...fields} />
+      <section aria-label="Resources">
+        <h2 className={classes.heading}>Instance type</h2>
+        <p className={classes.about}>Each replica runs on one instance of the type you pick. The price is that of one replica.</p>
+        <ResourceFields {...fields} />
+      </section>
       <Card title="Advanced">
         <AdvancedFields {...fields} />
       </Card>

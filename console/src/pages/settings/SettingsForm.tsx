@@ -44,7 +44,7 @@ export function SettingsForm({ container }: { container: Container }) {
       title="Settings"
       foot={
         <>
-          <span role="status">{form.isChanged ? `${changesIn(form.patch)}, not saved yet.` : "Used by the next start."}</span>
+          <span role="status">{form.isChanged ? `${changesIn(form.patch)}, not saved yet. Start alone uses what is saved.` : "Changes take effect at the next start."}</span>
           {form.isChanged ? (
             <Button variant="subtle" color="var(--m-ink-2)" onClick={() => form.put(fromContainer(container))}>
               Discard
@@ -53,8 +53,8 @@ export function SettingsForm({ container }: { container: Container }) {
           <Button variant="default" disabled={!form.isChanged} loading={save.isPending} onClick={() => submit(false)}>
             Save
           </Button>
-          <Button loading={start.isPending} onClick={() => (form.isChanged ? submit(true) : start.mutate("start"))}>
-            {form.isChanged ? "Save and start" : "Start"}
+          <Button disabled={!form.isChanged} loading={start.isPending} onClick={() => submit(true)}>
+            Save and start
           </Button>
         </>
       }

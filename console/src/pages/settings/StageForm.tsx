@@ -4,10 +4,11 @@ import { handbook } from "@/addresses/handbook";
 import type { Container } from "@/api/queries";
 import { Page } from "@/components/Page";
 import { fromContainer } from "@/containers/form/draft";
+import type { StagedDraft } from "@/containers/queries";
 
 import { CachesCard } from "./CachesCard";
 import { forgetEdits, keepEdits } from "./keptEdits";
-import { type StagedDraft, useStage } from "./queries";
+import { useStage } from "./queries";
 import classes from "./Settings.module.css";
 import { SettingsFields } from "./SettingsFields";
 import { changesIn, secretsOf, withChanges } from "./staged";

@@ -4,17 +4,9 @@ import { api, body, type Schemas } from "@/api/client";
 import { allPages, type Container, LIVE_MS, page } from "@/api/queries";
 import { done, failed } from "@/components/toasts";
 
-export type StagedDraft = Schemas["Draft"];
 export type Cache = Schemas["Cache"];
 
 const at = (container: Container) => ({ path: { container_id: container.id } });
-
-/** Read again whenever the container says that its draft is another one, or is in another state. */
-export const draftQuery = (container: Container) =>
-  queryOptions({
-    queryKey: ["containers", container.id, "draft", container.draft],
-    queryFn: () => body(api.GET("/api/v1/containers/{container_id}/draft", { params: at(container) })),
-  });
 
 export function useStage(container: Container, patch: Schemas["SettingsPatch"], after: () => void) {
   const queries = useQueryClient();

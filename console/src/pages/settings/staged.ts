@@ -1,8 +1,7 @@
 /** A staged draft as the form and the page show it. */
 import { fieldName } from "@/containers/fieldNames";
 import type { Draft, Variable } from "@/containers/form/draft";
-
-import type { StagedDraft } from "./queries";
+import type { StagedDraft } from "@/containers/queries";
 
 type Change = StagedDraft["changes"][number];
 

@@ -25,7 +25,7 @@ const FORMATS = [
   { value: "chat", label: "To a chat" },
 ];
 const ABOUT = {
-  event: { description: "Of a server of yours. Each event is a POST with a signature.", placeholder: "https://example.com/hooks/moorage" },
+  event: { description: "Of your server. Each event is a POST with a signature.", placeholder: "https://example.com/hooks/moorage" },
   chat: {
     description: "The incoming webhook of Slack, Mattermost, Rocket.Chat or Google Chat. For Discord, add /slack to it.",
     placeholder: "https://hooks.slack.com/services/…",
@@ -49,7 +49,7 @@ export function CreateWebhook({ organizationId, close }: { organizationId: strin
       {
         onSuccess: (one) => {
           if (one.format !== "chat") return;
-          done("The webhook is made. Send a test to see it in the chat.");
+          done("The webhook is created. Send a test to see it in the chat.");
           close();
         },
       },
@@ -62,14 +62,14 @@ export function CreateWebhook({ organizationId, close }: { organizationId: strin
       hint="Signatures follow standardwebhooks.com; there is a library for most languages."
       close={close}
     >
-      Copy the secret now. It is not shown again, and your server needs it to check that an event is ours.
+      Copy the secret now. It is not shown again, and your server needs it to check that an event comes from here.
     </ShownOnce>
   ) : undefined;
   return (
     <FormDialog
       opened
       close={close}
-      title={made ? "The webhook is made" : "Create webhook"}
+      title={made ? "The webhook is created" : "Create webhook"}
       action="Create webhook"
       submit={submit}
       busy={create.isPending}

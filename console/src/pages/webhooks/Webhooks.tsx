@@ -24,7 +24,7 @@ export function Webhooks() {
   return (
     <Page title="Webhooks">
       <Card label="Webhooks">
-        <Empty>Only admins see where events are sent. Ask one of yours.</Empty>
+        <Empty>Only admins see webhooks. Ask an admin of your organization.</Empty>
       </Card>
     </Page>
   );
@@ -39,7 +39,7 @@ function List({ organizationId }: { organizationId: string }) {
     <Page
       learn={handbook.webhooks}
       title="Webhooks"
-      hint="What happens in the organization, sent to a server or a chat of yours."
+      hint="Events of the whole organization, sent to your server or chat."
       actions={
         <Button leftSection={<Plus size={16} strokeWidth={1.5} />} onClick={() => setCreating(true)}>
           Create webhook
@@ -48,7 +48,7 @@ function List({ organizationId }: { organizationId: string }) {
     >
       <Card flush label="Webhooks">
         {webhooks.length === 0 ? (
-          <Empty>There is no webhook yet. Create one, and a server of yours, or a chat, hears of every change of a container.</Empty>
+          <Empty>There is no webhook yet. Create one, and your server or chat hears of every change of a container.</Empty>
         ) : (
           <WebhookTable organizationId={organizationId} webhooks={webhooks} shown={shown} show={setChosen} />
         )}
@@ -73,20 +73,23 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
       rows={webhooks}
       rowKey={(row) => row.id}
       empty=""
-      phoneLine={eventsOf}
       columns={[
         {
           head: "Address",
-          cell: (row) => (
-            <button
-              type="button"
-              className={classes.address}
-              aria-pressed={row.id === shown?.id}
-              onClick={() => show(row.id)}
-            >
-              {row.url}
-            </button>
-          ),
+          cell: (row) =>
+            webhooks.length === 1 ? (
+              <span className={classes.address}>{row.url}</span>
+            ) : (
+              <button
+                type="button"
+                className={classes.address}
+                aria-pressed={row.id === shown?.id}
+                title="Show its deliveries"
+                onClick={() => show(row.id)}
+              >
+                {row.url}
+              </button>
+            ),
         },
         { head: "Events", wide: true, cell: eventsOf },
         {
@@ -96,9 +99,10 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
               // Whether it is heard is in its deliveries; nobody looked here.
               <span>Enabled</span>
             ) : (
-              <span data-tone="warn" title={row.disabled_reason ?? undefined}>
-                Disabled
-              </span>
+              <>
+                <span data-tone="warn">Disabled</span>
+                {row.disabled_reason ? <small className={classes.reason}>{row.disabled_reason}</small> : null}
+              </>
             ),
         },
         { head: "Created", wide: true, cell: (row) => longDate(row.created_at, now) },
@@ -113,6 +117,6 @@ function WebhookTable({ organizationId, webhooks, shown, show }: WebhookTablePro
 }
 
 function eventsOf(webhook: Webhook): string {
-  const events = webhook.events.includes("*") ? "everything" : webhook.events.join(", ");
+  const events = webhook.events.includes("*") ? "Everything" : webhook.events.join(", ");
   return webhook.format === "chat" ? `${events}, to a chat` : events;
 }

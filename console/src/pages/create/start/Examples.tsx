@@ -19,7 +19,7 @@ export function Examples({ origin, choose }: ExamplesProps) {
   return (
     <div className={classes.fits}>
       <div className={classes.fitsHead}>
-        <h3>Name a model to see where it fits and what it costs</h3>
+        <h3>Choose a model to see where it fits and what it costs, or try one of these</h3>
       </div>
       <ul className={classes.examples} aria-label="Examples">
         {shown.map(({ name, title, summary, example }) => (

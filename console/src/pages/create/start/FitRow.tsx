@@ -1,5 +1,5 @@
 import { UnstyledButton } from "@mantine/core";
-import { Check, Clock, X } from "lucide-react";
+import { Check, Clock, Minus, X } from "lucide-react";
 import { useEffect, useRef } from "react";
 
 import { MemoryBar } from "@/components/MemoryBar";
@@ -69,15 +69,17 @@ export function FitRow({ fit, checked, choose, shorten, takesFocus }: FitRowProp
       </label>
     );
   }
-  const Mark = fit.fits ? Clock : X;
+  const isNobodys = fit.capacity === 0;
+  const tone = isNobodys ? "none" : fit.fits ? "warn" : "bad";
+  const Mark = { none: Minus, warn: Clock, bad: X }[tone];
   return (
     <div className={classes.fit} role="group" aria-label={`${fit.instance_type}, cannot be chosen`}>
       <span />
       {facts}
-      <Mark size={16} strokeWidth={fit.fits ? 1.5 : 2} className={classes.fitMark} data-tone={fit.fits ? "warn" : "bad"} aria-hidden />
-      <span className={classes.fitWords} data-tone={fit.fits ? "warn" : undefined} title={fit.reason ?? undefined}>
-        {words}
-        {fit.longest_context_tokens ? (
+      <Mark size={16} strokeWidth={tone === "bad" ? 2 : 1.5} className={classes.fitMark} data-tone={tone} aria-hidden />
+      <span className={classes.fitWords} data-tone={tone === "warn" ? "warn" : undefined} title={fit.reason ?? undefined}>
+        {isNobodys && fit.fits ? "no machine here has it" : words}
+        {fit.longest_context_tokens && !isNobodys ? (
           <>
             {"; "}
             <UnstyledButton className={classes.shorten} onClick={() => shorten(fit.longest_context_tokens ?? 0)}>
@@ -98,7 +100,7 @@ function memoryOf({ total_bytes: total, gpu_count: gpus }: Fit): string {
 
 function room({ free, capacity }: Fit): string {
   if (free > 0) return `${free.toLocaleString("en-US")} of ${capacity.toLocaleString("en-US")} free now`;
-  return capacity > 0 ? `all ${capacity.toLocaleString("en-US")} in use` : "no machine has it";
+  return `all ${capacity.toLocaleString("en-US")} in use`;
 }
 
 /** "9.1 GB short; Tesla T4 has no BF16": the API's sentence, as short as a row needs it. */

@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 
-import { templatesQuery } from "@/api/queries";
+import { instanceTypesQuery, templatesQuery } from "@/api/queries";
 import { dollars } from "@/components/Money";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 
 import classes from "./Start.module.css";
+import { cheapestHere } from "./templatePrice";
 
 interface GalleryProps {
   /** The one that is chosen. */
@@ -15,6 +16,7 @@ interface GalleryProps {
 /** The servers that a model can be started with. */
 export function Gallery({ template, choose }: GalleryProps) {
   const { data, error } = useQuery(templatesQuery);
+  const types = useQuery(instanceTypesQuery).data ?? [];
   if (error) return <ErrorNotice error={error} />;
   if (!data) return <Waiting rows={2} height={52} />;
   return (
@@ -29,12 +31,14 @@ export function Gallery({ template, choose }: GalleryProps) {
             aria-label={`${one.title}: ${one.summary}`}
           />
           <strong>{one.title}</strong>
-          <span className={classes.templatePrice}>
-            {one.price_per_hour_microusd === null ? null : `${dollars(one.price_per_hour_microusd)}/h`}
-          </span>
+          <FromPrice microusd={cheapestHere(one, types)} />
           <span className={classes.templateSummary}>{one.summary}</span>
         </label>
       ))}
     </div>
   );
+}
+
+function FromPrice({ microusd }: { microusd: number | null }) {
+  return <span className={classes.templatePrice}>{microusd === null ? null : `from ${dollars(microusd)}/h`}</span>;
 }

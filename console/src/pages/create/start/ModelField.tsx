@@ -53,7 +53,7 @@ export function ModelField({ origin, change, asked, token, setToken, error, inpu
             </Button>
           ) : null}
           {showsToken || asked.plan ? null : (
-            <Button variant="subtle" color="var(--m-ink-2)" size="xs" className={classes.quietButton} onClick={() => setShowsToken(true)}>
+            <Button variant="subtle" size="xs" className={classes.quietButton} onClick={() => setShowsToken(true)}>
               Private or gated? Give a token
             </Button>
           )}
@@ -77,7 +77,7 @@ function Mark({ asked }: { asked: Asked }) {
 function words({ plan, isAsking }: Asked, error: string | undefined): string {
   if (plan) return found(plan);
   if (isAsking) return "Asking the hub …";
-  return error ? "" : "The model's id on the hub, or the address of its page.";
+  return error ? "" : "The model's id on the hub, or its page's URL.";
 }
 
 /** "Found: public, apache-2.0, 4 files." */

@@ -19,7 +19,7 @@ export function Start(props: StartProps) {
       <Way kind="model" title="From a model" text="We read its size, choose the server and work out the memory." {...{ origin, choose }}>
         {origin.kind === "model" ? <ModelPanel {...props} /> : null}
       </Way>
-      <Way kind="template" title="From a template" text="Price of the cheapest type that it runs on." {...{ origin, choose }}>
+      <Way kind="template" title="From a template" text="A ready-made server; you choose the model." {...{ origin, choose }}>
         <Gallery
           template={origin.kind === "template" ? origin.template : null}
           choose={({ name, example }) => changeOrigin({ ...ANEW, kind: "template", template: name, model: example })}
@@ -68,7 +68,7 @@ function OwnImage({ origin, changeOrigin, draft, change, errors }: StartProps) {
     <div className={classes.own}>
       <p>Any registry, public or private. You set the port, the command and the health check.</p>
       <TextInput
-        aria-label="Image"
+        label="Image"
         placeholder="ghcr.io/you/server:1.0"
         value={isOwn ? draft.image : ""}
         error={isOwn ? errors["image"] : undefined}

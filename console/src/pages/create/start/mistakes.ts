@@ -8,7 +8,7 @@ import type { Asked } from "./useModelPlan";
 export function mistakesOfStart({ draft, origin }: { draft: Draft; origin: Origin }, asked: Asked, fit: Fit | null): Errors {
   if (origin.kind === "image") return draft.image.trim() ? {} : { image: "Name the image to run." };
   if (origin.kind === "template" && !origin.template) return { model: "Choose a template." };
-  if (!origin.model.trim()) return { model: "Name a model." };
+  if (!origin.model.trim()) return { model: "Choose a model." };
   if (modelId(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
   if (asked.refusal) return { model: asked.refusal.message };
   if (!asked.plan) return { model: "The hub has not answered yet." };
