@@ -57,6 +57,15 @@ async def test_valid(api: Api) -> None:
     assert (records[0]["kind"], records[0]["actor"]) == ("container.edit", home.user_id)
     assert records[0]["details"] == {"fields": sorted(changes)}
 
+    # Its answer was lost, and it is sent again: nothing changes, so nothing is recorded.
+    assert (await patch(api, home, container_id, changes)).status_code == 200
+    again = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
+    assert [one["kind"] for one in again] == [one["kind"] for one in records]
+    other = await patch(api, home, container_id, {"env": {"NEW": "newer-secret"}})
+    assert other.status_code == 200, "a secret alone is a change"
+    changed = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
+    assert len(changed) == len(records) + 1
+
 
 async def test_a_variable_is_a_secret_or_plain(api: Api) -> None:
     home = await new_home(api)

@@ -1,6 +1,7 @@
 """Saved cards and automatic top-ups, with the real `stripe` library over HTTP against a provider that remembers."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -84,18 +85,19 @@ async def test_a_saved_card(api: Api, stripe: Stripe) -> None:
     assert len(stripe.customers) == 1, "an organization is one customer"
     assert (await api.get(home.admin, path)).json()["last4"] == "0005"
     assert stripe.charged() == []
-    assert (await put(api, home)).status_code == 200
+    for _ in range(2):
+        assert (await put(api, home)).status_code == 200
     assert (await api.ask(home.admin, "DELETE", f"/api/v1{path}")).status_code == 204
     assert (await api.get(home.admin, path)).json()["last4"] is None
     assert [one["customer"] for one in stripe.methods.values()] == [None, None], "gone at the provider, too"
     assert (await shown(api, home))["state"] == "off"
     audit = (await api.get(home.admin, f"/organizations/{home.organization_id}/audit")).json()["items"]
-    assert sorted({one["action"] for one in audit}) == [
-        "billing.auto_top_up",
-        "billing.auto_top_up_off",
-        "billing.card_remove",
-        "billing.card_save",
-    ]
+    assert Counter(one["action"] for one in audit) == {
+        "billing.auto_top_up": 1,
+        "billing.auto_top_up_off": 1,
+        "billing.card_remove": 1,
+        "billing.card_save": 2,
+    }, "what was agreed to twice is agreed to once"
 
 
 async def test_events_about_cards(api: Api, stripe: Stripe) -> None:

@@ -28,9 +28,13 @@ class Intake(StrEnum):
 
 
 def intake_of(node: NodeCapacity) -> Intake:
-    if node.draining:
+    return _intake(cordoned=node.cordoned, draining=node.draining)
+
+
+def _intake(*, cordoned: bool, draining: bool) -> Intake:
+    if draining:
         return Intake.DRAINING
-    return Intake.CORDONED if node.cordoned else Intake.OPEN
+    return Intake.CORDONED if cordoned else Intake.OPEN
 
 
 async def fill_empty_catalogue(session: AsyncSession) -> None:
@@ -246,17 +250,18 @@ async def forget_engine(session: AsyncSession, engine: str) -> None:
     await session.execute(delete(NodeRow).where(NodeRow.engine == engine))
 
 
-async def set_intake(session: AsyncSession, engine: str, name: str, intake: Intake) -> bool:
-    """False where the engine has no machine of that name."""
+async def set_intake(session: AsyncSession, engine: str, name: str, intake: Intake) -> Intake | None:
+    """What it was before. None where the engine has no machine of that name."""
+    machine = (NodeRow.engine == engine) & (NodeRow.name == name)
+    asked = select(NodeRow.cordoned_at, NodeRow.draining_at).where(machine).with_for_update()
+    found = (await session.execute(asked)).first()
+    if found is None:
+        return None
     closed_at = func.coalesce(NodeRow.cordoned_at, func.now()) if intake is not Intake.OPEN else None
     draining_at = func.coalesce(NodeRow.draining_at, func.now()) if intake is Intake.DRAINING else None
-    changed = (
-        update(NodeRow)
-        .where(NodeRow.engine == engine, NodeRow.name == name)
-        .values(cordoned_at=closed_at, draining_at=draining_at)
-        .returning(NodeRow.name)
-    )
-    return (await session.execute(changed)).first() is not None
+    changed = update(NodeRow).where(machine).values(cordoned_at=closed_at, draining_at=draining_at)
+    await session.execute(changed)
+    return _intake(cordoned=found.cordoned_at is not None, draining=found.draining_at is not None)
 
 
 async def described_gpus(session: AsyncSession) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

@@ -111,9 +111,11 @@ async def edit_container(
     await refuse_suspended(session, row.project_id)
     refuse_on_trial(row)
     _refuse_not_stopped(row)
+    before = row.name, row.version
     await put_settings(session, actor, row, patch, keyring, settings)
-    # Names only: a value may be a secret.
-    _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
+    if (row.name, row.version) != before:
+        # Names only: a value may be a secret.
+        _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
     await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return row

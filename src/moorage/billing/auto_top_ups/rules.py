@@ -45,6 +45,11 @@ class Situation:
     has_card: bool
     suspended: bool
 
+    @property
+    def is_well(self) -> bool:
+        """Nothing that an admin could undo by agreeing once more."""
+        return self.has_card and not self.failures_at
+
 
 def next_step(policy: Policy, situation: Situation, now: datetime) -> Step:
     if situation.suspended:

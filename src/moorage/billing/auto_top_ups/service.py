@@ -63,6 +63,9 @@ async def agree(session: AsyncSession, access: OrganizationAccess, wanted: AutoT
         raise InvalidInputError(f"The monthly cap {problem}.", fields=fields)
     policy = Policy(wanted.threshold_microusd, wanted.amount_microusd, wanted.monthly_cap_microusd)
     organization_id = access.organization.id
+    found = await repository.find(session, organization_id, lock=True)
+    if found is not None and found.policy == policy and found.situation.is_well:
+        return
     await repository.put_policy(session, organization_id, policy, access.actor.id)
     found = await repository.find(session, organization_id)
     if found is None or not found.situation.has_card:

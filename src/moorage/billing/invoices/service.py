@@ -94,15 +94,17 @@ async def change_details(
     organization_id = access.organization.id
     before = await repository.stored_details(session, organization_id)
     sent = patch.model_dump(include=patch.model_fields_set)
-    await repository.store_details(session, organization_id, Party(**(vars(before) | sent)))
-    record_audit(
-        session,
-        organization_id,
-        actor=access.actor.id,
-        action="billing.details",
-        target=organization_id,
-        fields=sorted(sent),
-    )
+    wanted = Party(**(vars(before) | sent))
+    if wanted != before:
+        await repository.store_details(session, organization_id, wanted)
+        record_audit(
+            session,
+            organization_id,
+            actor=access.actor.id,
+            action="billing.details",
+            target=organization_id,
+            fields=sorted(sent),
+        )
     return await repository.details_of(session, organization_id)
 
 

@@ -8,21 +8,20 @@ from moorage.organizations.models import ProjectRow
 
 async def put_limit(
     session: AsyncSession, organization_id: str, scope_id: str, limit_microusd: int | None
-) -> None:
-    """What was told of the limit before does not count for the new one."""
+) -> bool:
+    """False where it was that already. What was told of the limit before does not count for the new one."""
     row = SpendingLimitRow
     if limit_microusd is None:
-        await session.execute(delete(row).where(row.scope_id == scope_id))
-        return
+        gone = delete(row).where(row.scope_id == scope_id).returning(row.scope_id)
+        return (await session.execute(gone)).first() is not None
     added = insert(row).values(
         scope_id=scope_id, organization_id=organization_id, limit_microusd=limit_microusd, told_percent=0
     )
     changed = {"limit_microusd": limit_microusd, "told_month": None, "told_percent": 0}
-    await session.execute(
-        added.on_conflict_do_update(
-            index_elements=[row.scope_id], set_=changed, where=row.limit_microusd != limit_microusd
-        )
+    put = added.on_conflict_do_update(
+        index_elements=[row.scope_id], set_=changed, where=row.limit_microusd != limit_microusd
     )
+    return (await session.execute(put.returning(row.scope_id))).first() is not None
 
 
 async def list_project_names(session: AsyncSession, organization_id: str) -> list[tuple[str, str]]:

@@ -48,7 +48,8 @@ async def put_limit(
         raise NotFoundError("There is no such project.")
     # Containers before limits: renewals lock them in this order.
     await mark_organization_due(session, organization.id)
-    await repository.put_limit(session, organization.id, scope_id, limit_microusd)
+    if not await repository.put_limit(session, organization.id, scope_id, limit_microusd):
+        return
     record_audit(
         session,
         organization.id,

@@ -94,14 +94,16 @@ async def set_node_intake(
 ) -> NodeIntake:
     """Closes the machine that Moorage runs on for new replicas, empties it, or opens it again. For machines that
     joined, use pause and drain."""
-    if not await set_intake(session, LOCAL_ENGINE, node, body.intake):
+    before = await set_intake(session, LOCAL_ENGINE, node, body.intake)
+    if before is None:
         if any(one.name == node for one in await list_nodes(session)):
             raise ConflictError(
                 f"{node} is a machine that joined. Use `moor machines pause`, `drain` or `resume`.",
                 code="machine_joined",
             )
         raise NotFoundError(f"There is no machine {node}.")
-    record_audit(session, None, actor=operator.id, action="node.intake", target=node, intake=body.intake)
+    if before is not body.intake:
+        record_audit(session, None, actor=operator.id, action="node.intake", target=node, intake=body.intake)
     return body
 
 
