@@ -25,6 +25,7 @@ from moorage.entrypoints.fleet import Fleet
 from moorage.entrypoints.proving import ProofsReconciler
 from moorage.kit.clock import system_clock
 from moorage.kit.ids import new_container_id, new_organization_id, new_project_id, new_replica_id
+from moorage.machines.proof import rules
 from moorage.machines.proof.values import ROW_BYTES
 from moorage.machines.reconciler import MachinesReconciler
 from moorage.node.main import credential_digest
@@ -42,6 +43,14 @@ class Forgetful(Proofs):
     async def answer(self, question: ProofQuestion) -> ProofAnswer:
         await super().answer(question)
         return ProofAnswer(tuple(secrets.token_hex(32) for _ in question.rows))
+
+
+class Silent(Proofs):
+    """Takes its time for the answer."""
+
+    async def answer(self, question: ProofQuestion) -> ProofAnswer:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody ends that wait")
 
 
 class WrongOnce(Proofs):
@@ -143,6 +152,18 @@ async def test_who_kept_nothing_is_not(fleet: Fleet, world: World) -> None:
         assert (state, stopped_by) == ("verifying", None)
         assert "did not hold what it was filled with" in str(failure)
         assert await prove(fleet, world) == [], "it may try again in ten minutes"
+
+
+async def test_who_is_too_slow_is_told_so(
+    fleet: Fleet, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not which of our calls it was that nobody answered."""
+    monkeypatch.setattr(rules, "ANSWER_WITHIN_S", 0.2)
+    async with answering(Silent()) as role:
+        await lend(world, role)
+        await described(fleet, JOINED)
+        await prove(fleet, world)
+    assert await query(world, "SELECT state, proof_failure FROM machines") == [("verifying", rules.TOO_SLOW)]
 
 
 async def test_who_claims_more_than_there_is_fails(fleet: Fleet, world: World) -> None:

@@ -53,6 +53,18 @@ def test_a_condition(life: Life, has_joined: bool, told: str) -> None:
     assert condition(life, has_joined=has_joined) == told
 
 
+def test_what_a_proof_lacked_comes_with_when_it_is_tried_again() -> None:
+    told = condition(
+        Life(MachineState.VERIFYING),
+        has_joined=True,
+        because="Its memory did not hold what it was filled with.",
+    )
+    assert told == (
+        "It is proving the hardware that it claims. Nothing runs there yet. Its memory did not hold what it was filled with. "
+        "It can try again 10 minutes after it failed."
+    )
+
+
 def test_one_is_lost_and_comes_back() -> None:
     subject, text = losses_mail([ToldMachine("rack-7", L, AT)])
     assert subject == "The machine rack-7 does not answer"

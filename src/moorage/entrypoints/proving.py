@@ -23,7 +23,7 @@ from moorage.catalog.repository import list_nodes
 from moorage.containers.capacity_repository import used_capacity
 from moorage.engines.base import MachineKey, NodeCapacity
 from moorage.engines.engines import Engines
-from moorage.engines.remote.connection import AWAY
+from moorage.engines.remote.connection import AWAY, TIMED_OUT
 from moorage.engines.remote.engine import RemoteEngine
 from moorage.engines.remote.proofs import GAVE_WAY, ProofAnswer, ProofFilled, ProofOrder, ProofQuestion
 from moorage.engines.remote.proven import Proven
@@ -37,7 +37,9 @@ from moorage.machines import repository, service
 from moorage.machines.channels import MACHINES
 from moorage.machines.ownership import void_served
 from moorage.machines.proof.rules import (
+    APART,
     ITERATIONS,
+    TOO_SLOW,
     Claim,
     question_for,
     tasks_for,
@@ -131,7 +133,7 @@ class ProofsReconciler:
                     raise
                 self._not_before_s[key] = self.clock.monotonic() + _LOOK_EVERY_S
                 return
-            failure = exc.message
+            failure = TOO_SLOW if exc.code == TIMED_OUT else exc.message
         del self._broken_off[key]
         await self._record(key, asked, failure, lease)
 
@@ -204,7 +206,7 @@ class ProofsReconciler:
     async def _record(self, key: str, asked: _Asked, failure: str | None, lease: Lease) -> None:
         shortest, longest = AGAIN_WITHIN
         right = failure is None
-        again = shortest + self.chance.random() * (longest - shortest) if right else repository.PROOFS_APART
+        again = shortest + self.chance.random() * (longest - shortest) if right else APART
         async with self.database.transaction() as session:
             await lease.guard(session)
             row = await repository.lock_machine(session, key)

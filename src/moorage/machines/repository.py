@@ -22,6 +22,7 @@ from moorage.kit.pagination import PageRequest
 from moorage.kit.portions import portions
 from moorage.machines.channels import MACHINES
 from moorage.machines.models import HubRow, JoinTokenRow, MachineRow, StateChangeRow
+from moorage.machines.proof.rules import APART
 from moorage.machines.reliability import WINDOW, Presence, StateChange, condensed, presence
 from moorage.machines.states import WITH_ENGINE, Happening, MachineState, Speaker
 from moorage.machines.tokens import LIFETIME
@@ -30,8 +31,6 @@ from moorage.organizations.models import OrganizationRow
 from moorage.tunnel.peers import HubEnd, MachineEnd
 
 HUB_SILENT_AFTER = timedelta(seconds=60)
-PROOFS_APART = timedelta(minutes=10)
-"""However often a machine changes what it claims, and after one that failed."""
 ADDRESS_RESTS = timedelta(days=7)
 """Of a machine that was removed, before another may have its address: no gateway believes anything about it by then."""
 MOST_STATE_CHANGES = 200
@@ -199,7 +198,7 @@ async def hurry_proof(session: AsyncSession, machine_id: str) -> None:
         MachineRow.id == machine_id,
         MachineRow.proof_failure.is_(None),
         MachineRow.proof_due_at > func.now(),
-        MachineRow.proven_at < func.now() - PROOFS_APART,
+        MachineRow.proven_at < func.now() - APART,
     )
     await session.execute(its.values(proof_due_at=func.now()).execution_options(synchronize_session=False))
 

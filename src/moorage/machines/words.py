@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from moorage.machines.proof.rules import APART
 from moorage.machines.states import Life, MachineState, Speaker
 
 _SENTENCES = {
@@ -45,6 +46,8 @@ def condition(life: Life, *, has_joined: bool, because: str | None = None) -> st
     told = sentence(life.state)
     if because is not None:
         told = f"{told} {because}"
+        if life.state is MachineState.VERIFYING:
+            told = f"{told} It can try again {APART // timedelta(minutes=1)} minutes after it failed."
     if life.state is MachineState.JOINING and not has_joined:
         return "Its join command has not been run, or has not finished."
     if life.state is MachineState.DRAINING and life.replicas == 0:

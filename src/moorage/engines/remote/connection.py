@@ -29,6 +29,8 @@ from moorage.outbound.few_answers import FewAnswers, FewAnswersConnector
 
 AWAY = "engine_away"
 """The code of an `EngineError` of a machine that cannot be spoken to."""
+TIMED_OUT = "engine_timeout"
+"""Of one that took too long."""
 CONNECT_TIMEOUT_S = 5.0
 IDLE_TIMEOUT_S = 30.0
 """Of a stream: a machine says at least every 10 s that it is there."""
@@ -140,7 +142,7 @@ class MachineConnection:
         except WireError as exc:
             raise EngineError(f"{what}: its answer cannot be used ({exc})", code=AWAY) from None
         except TimeoutError:
-            raise EngineError(f"{what}: no answer within {timeout_s:g} s", code="engine_timeout") from None
+            raise EngineError(f"{what}: no answer within {timeout_s:g} s", code=TIMED_OUT) from None
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             # aiohttp's own errors hold the request, with its credential: they end here.
             raise EngineError(f"{what}: the connection broke ({type(exc).__name__})", code=AWAY) from None

@@ -19,7 +19,7 @@ from moorage.engines.base import LogChunk
 from moorage.engines.docker.logs import LogPosition
 from moorage.engines.remote.claims import MOST_CLOCK_ERROR_S
 from moorage.engines.remote.codec import to_bytes
-from moorage.engines.remote.connection import AWAY, MachineConnection
+from moorage.engines.remote.connection import AWAY, TIMED_OUT, MachineConnection
 from moorage.engines.remote.frames import CHUNKS_AT_A_TIME, FrameKind, unpack_chunks
 from moorage.engines.remote.messages import open_envelope
 from moorage.engines.remote.pace import Pace
@@ -100,7 +100,7 @@ class Output:
                     if together:
                         yield together
         except EngineError as exc:
-            if exc.code in (AWAY, "engine_timeout"):
+            if exc.code in (AWAY, TIMED_OUT):
                 raise _CutError(exc) from exc
             raise
         raise _CutError(EngineError("logs: the machine's output broke off", code=AWAY))

@@ -5,6 +5,7 @@ import random
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from moorage.engines.base import GpuDevice
 from moorage.engines.remote.proofs import (
@@ -29,6 +30,9 @@ from moorage.machines.proof.values import (
     row_digest,
 )
 
+APART = timedelta(minutes=10)
+"""However often a machine changes what it claims, and after one that failed."""
+TOO_SLOW = "It was slower than what it claims would be. Other work on it may be the reason."
 MEMORY_SHARE = 0.75
 """Of the memory that it claims and no replica holds; the rest is for its system and its owner."""
 GPU_SHARE = 0.95
