@@ -21,6 +21,8 @@ BEHIND = "attic"
 NAMES = (*NEAR, BEHIND)
 _NETWORK = "10.92.0.0/16"
 _HOME_NETWORK = "192.168.50.0/24"
+_NOBODYS = ("169.254.0.0/16", "192.168.0.0/16")
+"""What clouds and homes have is not to be found by way of the internet."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,10 @@ def wired() -> Iterator[Wires]:
         for number, name in enumerate(NEAR, 1):
             _lead(internet, made[name], name, f"10.92.{number}")
         _lead(internet, router, "router", "10.92.9")
+        # Whoever knocks at a home's own address gets as far as its router, and nothing of it leaves this machine.
+        internet.sh(f"ip route add {_HOME_NETWORK} via 10.92.9.2")
+        for network in _NOBODYS:
+            internet.sh(f"ip route add unreachable {network}")
         connect(made[BEHIND], "192.168.50.2/24", router, "192.168.50.1/24")
         made[BEHIND].sh("ip route add default via 192.168.50.1")
         router.sh(f"iptables -t nat -A POSTROUTING -s {_HOME_NETWORK} -j MASQUERADE")
@@ -99,7 +105,8 @@ def _a_way_out(internet: Place) -> Iterator[None]:
     try:
         _sh(f"ip address add {HERE}/24 dev {cable}")
         _sh(f"ip link set {cable} up")
-        _sh(f"ip route add {_NETWORK} via 10.92.0.2")
+        for network in (_NETWORK, _HOME_NETWORK):
+            _sh(f"ip route add {network} via 10.92.0.2")
         internet.sh("ip address add 10.92.0.2/24 dev world")
         internet.sh("ip link set world up")
         internet.sh(f"ip route add default via {HERE}")
