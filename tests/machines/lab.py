@@ -77,7 +77,8 @@ class Lab:
             began_s = time.monotonic()
             self.machines[name].join(commands[name]())
             self.until_state(name, state, _PROVEN_WITHIN_S)
-            until(lambda: name in self.nodes(), f"the engine of {name} has described it", pause_s=0.5)
+            # Its state may be known before replicas are placed by it.
+            until(lambda: self.intake_of(name) == "ready", f"{name} takes replicas", pause_s=0.5)
             return time.monotonic() - began_s
 
         with ThreadPoolExecutor(len(commands)) as side_by_side:
@@ -101,6 +102,12 @@ class Lab:
     def nodes(self) -> list[str]:
         with self.stack.operator() as operator:
             return [self.name_of(one["name"]) for one in operator.get("/operator/nodes").json()["items"]]
+
+    def intake_of(self, name: str) -> str | None:
+        """None where its engine has not described it yet."""
+        with self.stack.operator() as operator:
+            items = operator.get("/operator/nodes").json()["items"]
+        return next((str(one["state"]) for one in items if self.name_of(one["name"]) == name), None)
 
     def own_engine(self) -> str:
         """Of the machine that the installation itself runs on."""
