@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from machines_support import SECOND, Fleet, change, leading, new_fleet, rounds, serving
-from reconciler_support import SETTINGS, Life, WatchedEngine, World, life, new_world
+from reconciler_support import SETTINGS, Life, WatchedEngine, World, eventually, life, new_world
 from sqlalchemy import select, text
 from test_reconciler_canary import canary
 from test_reconciler_drafts import draft
@@ -516,6 +516,23 @@ async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None
             await alive.clock.advance(8)
             progress = await progress_at(3 * GIB)
         assert progress["step"] == "load"
+
+
+async def test_what_serves_says_nothing_of_a_start(world: World) -> None:
+    """Nobody looks again at a container that is as it should be."""
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL)
+        said = []
+
+        async def runs() -> bool:
+            await alive.round(container_id)
+            row = await world.container(container_id)
+            said.append(row.progress)
+            return bool(row.state == "RUNNING")
+
+        await eventually(runs, "it runs")
+        assert [one["phase"] for one in said[:-1] if one is not None], "it was said while it started"
+        assert said[-1] is None
 
 
 async def measured(world: World) -> list[tuple[str, int, float]]:

@@ -193,7 +193,7 @@ class ContainersReconciler:
         created: list[ReplicaRow] = []
         created_on_trial: list[ReplicaRow] = []
         async with self._guarded(lease) as session:
-            progress = self._start_progress.of(loaded, plan.state, seen, brings_image=view.bringing_image)
+            progress = self._start_progress.of(loaded, both, seen, brings_image=view.bringing_image)
             as_asked = await repository.write_container(session, loaded, plan, progress, image)
             # Before the money: what is missing is not paid for, and what came back is.
             await record_presence(session, loaded, missing=doubted.replica_ids, there=seen.engine.keys())

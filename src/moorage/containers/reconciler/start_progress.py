@@ -18,6 +18,7 @@ from moorage.containers.reconciler.observation import Seen
 from moorage.containers.reconciler.operations import Operations
 from moorage.containers.spec import ContainerSettings
 from moorage.containers.states import ContainerState, ReplicaState
+from moorage.containers.views import Plan
 
 _COMING = (ReplicaState.REQUESTED, ReplicaState.STARTING, ReplicaState.READY)
 """Not at the endpoint yet."""
@@ -29,12 +30,12 @@ class StartProgress:
     cache_watch: CacheWatch
     operations: Operations
 
-    def of(
-        self, loaded: Loaded, state: ContainerState, seen: Seen, *, brings_image: bool
-    ) -> dict[str, Any] | None:
-        """`brings_image`: to the machine of one of its replicas."""
-        coming = [row for row in loaded.replicas if row.state in _COMING]
-        match state:
+    def of(self, loaded: Loaded, plan: Plan, seen: Seen, *, brings_image: bool) -> dict[str, Any] | None:
+        """Once what is planned is written: no pass follows the one that finds a replica at the endpoint. `brings_image`: to the
+        machine of one of its replicas."""
+        there = {move.replica_id for move in plan.transitions if move.to not in _COMING}
+        coming = [row for row in loaded.replicas if row.state in _COMING and row.id not in there]
+        match plan.state:
             case ContainerState.PULLING:
                 return self._pulled(loaded)
             case ContainerState.STARTING:
