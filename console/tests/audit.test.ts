@@ -28,6 +28,55 @@ test("a record is a sentence with names", () => {
   expect(said("machine.join", { name: "attic-4090" }, "mch_1")).toBe("attic-4090 joined");
 });
 
+test("what was done to a container names it, also when it and its project are gone", () => {
+  const chat = { name: "chat", project_id: "prj_1", project_name: "was called so" };
+  const did = (action: string, more: Record<string, unknown> = {}) => said(action, { ...chat, ...more }, "ctr_1");
+  expect(did("container.create", { image: "acme/chat:1" })).toBe("Created chat in production");
+  expect(said("container.stop", { ...chat, project_id: "prj_gone", project_name: "trials" }, "ctr_gone")).toBe("Stopped chat in trials");
+  expect(did("container.start")).toBe("Started chat in production");
+  expect(did("container.restart", { avoided_nodes: [] })).toBe("Restarted chat in production");
+  expect(did("container.restart", { avoided_nodes: ["rack-1"] })).toBe("Restarted chat in production on other machines");
+  expect(did("container.delete")).toBe("Deleted chat in production");
+  expect(did("container.edit", { fields: ["image", "resources.max_replicas"] })).toBe(
+    "Changed the settings of chat in production: image, maximum replicas",
+  );
+  expect(did("container.edit", { fields: ["name"], name_before: "talk" })).toBe("Renamed talk to chat in production");
+  expect(did("container.edit", { fields: ["env.MODEL", "name"], name_before: "talk" })).toBe(
+    "Renamed talk to chat in production, and changed its settings: MODEL",
+  );
+  expect(did("container.fix", { field: "health_check.path", from: "/", to: "/health" })).toBe(
+    "Applied the fix for chat in production: health path, / → /health",
+  );
+  expect(did("container.scale", { min_replicas: 1, max_replicas: 4 })).toBe("Scaled chat in production to between 1 and 4 replicas");
+  expect(did("container.scale", { min_replicas: 1, max_replicas: 1 })).toBe("Scaled chat in production to 1 replica");
+  expect(did("container.scale", { max_replicas: 4 })).toBe("Scaled chat in production to at most 4 replicas");
+  expect(did("container.scale", { target_concurrency: 8 })).toBe("Changed how chat in production scales");
+  expect(did("container.draft_save", { fields: ["image"] })).toBe("Staged changes to chat in production: image");
+  expect(did("container.draft_discard")).toBe("Discarded the staged changes to chat in production");
+  expect(did("container.draft_apply", { fields: ["image"], strategy: "canary", share: 10 })).toBe(
+    "Applied the staged changes to chat in production, to 10 % of the requests first: image",
+  );
+  expect(did("container.rollback", { version: 3 })).toBe("Rolled chat in production back to version 3");
+  expect(did("container.canary", { share: 25 })).toBe("Gave the canary of chat in production 25 % of the requests");
+  expect(did("container.canary_promote")).toBe("Promoted the canary of chat in production");
+  expect(did("container.canary_abort")).toBe("Aborted the canary of chat in production");
+  expect(did("container.wake")).toBe("Woke chat in production");
+  expect(did("container.doctor")).toBe("Tested the network of chat in production");
+  expect(did("container.accept_exposure")).toBe("Accepted that the owner of its machine can read what runs in chat in production");
+  expect(did("cache.delete", { node: "rack-1" })).toBe("Deleted the cache of chat in production on rack-1");
+  expect(did("replica_limit.requested", { replicas: 40 })).toBe("Asked for 40 replicas of chat in production");
+  expect(said("replica_limit.requested", { replicas: 40, project_id: "prj_1" }, "prj_1")).toBe("Asked for 40 replicas in production");
+  expect(did("replica_limit.approved", { replicas: 40 })).toBe("Allowed 40 replicas of chat in production");
+  expect(did("replica_limit.refused", { replicas: 40, message: "No room before May" })).toBe(
+    "Refused 40 replicas of chat in production: No room before May",
+  );
+  expect(did("replica_limit.withdrawn", { replicas: 40 })).toBe("Withdrew the request for 40 replicas of chat in production");
+  // Recorded by an earlier version, about a container that is gone.
+  expect(said("container.accept_exposure", { infrastructure: "any" }, "ctr_1")).toBe(
+    "Accepted that the owner of its machine can read what runs in a container",
+  );
+});
+
 test("what nobody gave a sentence or a detail is said all the same", () => {
   expect(said("berth.paint_over")).toBe("Berth paint over");
   expect(said("machine.drain", {}, "mch_1")).toBe("Began to drain a machine");
@@ -35,8 +84,9 @@ test("what nobody gave a sentence or a detail is said all the same", () => {
 });
 
 test("whoever did it has a name", () => {
-  expect(auditActor({ actor: "usr_1", actor_email: "mara@northwind.example" })).toBe("mara@northwind.example");
-  expect(auditActor({ actor: "system", actor_email: null })).toBe("Moorage");
-  expect(auditActor({ actor: "operator", actor_email: null })).toBe("The operator");
-  expect(auditActor({ actor: "mch_1", actor_email: null })).toBe("mch_1");
+  expect(auditActor({ actor: "usr_1", actor_email: "mara@northwind.example", actor_name: null })).toBe("mara@northwind.example");
+  expect(auditActor({ actor: "system", actor_email: null, actor_name: null })).toBe("Moorage");
+  expect(auditActor({ actor: "operator", actor_email: null, actor_name: null })).toBe("The operator");
+  expect(auditActor({ actor: "key_1", actor_email: null, actor_name: "ci" })).toBe("API key ci");
+  expect(auditActor({ actor: "mch_1", actor_email: null, actor_name: null })).toBe("mch_1");
 });

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 
 import type { Container } from "@/api/queries";
-import { fieldName } from "@/containers/fieldNames";
+import { fieldName } from "@/components/fieldNames";
 import { type Draft, EMPTY, fromContainer, mistakes, stepOf, toCreate, toPatch, type Variable } from "@/containers/form/draft";
 import { merged, parseEnvFile } from "@/containers/form/envFile";
 import { FROM_A_MODEL, OWN_IMAGE } from "@/pages/create/start/origin";

@@ -115,7 +115,7 @@ async def test_two_people(town: Town) -> None:
 
     actions = [one["action"] for one in (await ada.get(f"{organization_path}/audit")).json()["items"]]
     assert actions == [
-        "member.remove", "api_key.create", "invitation.accept", "invitation.create", "project.create",
+        "member.remove", "api_key.create", "container.create", "invitation.accept", "invitation.create", "project.create",
         "project.create", "organization.create",
     ]  # fmt: skip
     for browser in (ada, bea, eve, again):

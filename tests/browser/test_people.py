@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import browsing
 from tests.browser.test_pages import in_both_themes
 from tests.browser.world import World
-from tests.database.api_support import bearer
+from tests.database.api_support import bearer, container_body
 
 
 def status_with(world: World, key: str) -> int:
@@ -131,6 +131,25 @@ def test_a_user_sees_no_admin_action(browser: Browser, world: World) -> None:
         expect(page.get_by_role("region", name="Usage by day")).to_be_visible()
         for admins in ("Top up", "Monthly limits", "Entries", "Documents", "Waiting for your payment"):
             expect(page.get_by_role("region", name=admins)).to_have_count(0)
+
+
+def test_the_audit_log_names_what_is_gone(browser: Browser, world: World) -> None:
+    """A container and its project, and the key that made it."""
+    home = world.home("audits@example.com", "Audits", "production")
+    api, trials = world.api, world.do(world.api.new_project(home.organization_id, "trials"))
+    _, key = world.do(api.new_key(trials, "manage", name="ci"))
+    made = world.do(api.post(bearer("ci", key), f"/projects/{trials}/containers", container_body("chat")))
+    container = made.json()["id"]
+    world.do(api.ask(home.admin, "DELETE", f"/api/v1/containers/{container}"))
+    world.do(api.execute("UPDATE containers SET deleted_at = now() WHERE id = :id", id=container))
+    removed = api.ask(home.admin, "DELETE", f"/api/v1/projects/{trials}", params={"name": "trials"})
+    assert world.do(removed).status_code == 204
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/audit")
+        rows = page.get_by_role("region", name="Audit").get_by_role("row")
+        expect(rows.filter(has_text="Deleted the project trials")).to_contain_text("audits@example.com")
+        expect(rows.filter(has_text="Deleted chat in trials")).to_contain_text("audits@example.com")
+        expect(rows.filter(has_text="Created chat in trials")).to_contain_text("API key ci")
 
 
 def test_an_organization_without_projects_can_be_entered(browser: Browser, world: World) -> None:

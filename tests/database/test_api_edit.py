@@ -55,7 +55,8 @@ async def test_valid(api: Api) -> None:
     assert "secret" not in answer.text
     records = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
     assert (records[0]["kind"], records[0]["actor"]) == ("container.edit", home.user_id)
-    assert records[0]["details"] == {"fields": sorted(changes)}
+    renamed = {"name": "renamed", "name_before": "chat"}
+    assert records[0]["details"] == {"fields": sorted(changes), **renamed}
 
     # Its answer was lost, and it is sent again: nothing changes, so nothing is recorded.
     assert (await patch(api, home, container_id, changes)).status_code == 200

@@ -58,7 +58,7 @@ async def test_valid(api: Api, fix: dict[str, Any], where: str, value: Any) -> N
     assert (shown["generation"], shown["env"]) == (2, {"A": None})
     record = (await api.get(home.admin, f"{path}/activity")).json()["items"][0]
     assert (record["kind"], record["actor"]) == ("container.fix", home.user_id)
-    assert record["details"] == {"generation": 2, **fix}
+    assert record["details"] == {"generation": 2, "name": "chat", **fix}
 
 
 async def test_another_fix_than_the_one_shown(api: Api) -> None:

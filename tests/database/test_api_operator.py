@@ -58,8 +58,13 @@ async def test_suspended_organization(api: Api) -> None:
     created = await api.post(home.admin, f"/projects/{home.project_id}/containers", container_body())
     assert created.status_code == 201
     audit = (await api.get(home.admin, f"/organizations/{home.organization_id}/audit")).json()["items"]
-    assert [one["action"] for one in audit] == ["organization.resume", "organization.suspend"]
-    assert audit[1]["details"] == {"reason": "abuse"}
+    assert [one["action"] for one in audit] == [
+        "container.create",
+        "organization.resume",
+        "container.delete",
+        "organization.suspend",
+    ]
+    assert audit[3]["details"] == {"reason": "abuse"}
     assert_problem(await api.post(api.operator, "/operator/organizations/org_nothing/resume"), 404)
 
 

@@ -209,7 +209,7 @@ async def test_exposure_has_to_be_accepted_and_is_remembered(api: Api) -> None:
     records = (await api.get(home.admin, f"/organizations/{home.organization_id}/audit")).json()["items"]
     (said,) = [one for one in records if one["action"] == "container.accept_exposure"]
     assert (said["actor"], said["target"]) == (home.user_id, made["id"])
-    assert said["details"] == {"infrastructure": "any"}
+    assert said["details"] == {"infrastructure": "any", "name": "chat", "project_id": home.project_id}
 
 
 async def test_an_edit_says_it_once_and_again_after_going_back(api: Api) -> None:

@@ -267,7 +267,8 @@ async def test_routes(api: Api) -> None:
     assert (await put(path, 0)).status_code == 200
     assert_problem(await api.post(home.admin, containers, container_body("third")), 409, "spending_limit")
     audit = (await api.get(home.admin, f"/organizations/{home.organization_id}/audit")).json()["items"]
-    assert [(one["target"], one["details"]) for one in reversed(audit)] == [
+    limits = [one for one in audit if one["action"] == "billing.spending_limit"]
+    assert [(one["target"], one["details"]) for one in reversed(limits)] == [
         (home.project_id, {"limit_microusd": 7_000}),
         (home.project_id, {"limit_microusd": None}),
         (home.organization_id, {"limit_microusd": 0}),

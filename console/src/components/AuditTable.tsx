@@ -1,4 +1,5 @@
-import { auditActor, type AuditRecord, auditSentence, type NameOf } from "./auditSentence";
+import type { NameOf } from "./auditDetails";
+import { auditActor, type AuditRecord, auditSentence } from "./auditSentence";
 import classes from "./AuditTable.module.css";
 import { dollars } from "./Money";
 import { Table } from "./Table";

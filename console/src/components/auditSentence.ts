@@ -1,18 +1,17 @@
 /** The audit log as it is read: who did what, in a sentence with names. The record itself is shown below it on demand. */
 import type { Schemas } from "@/api/client";
 
-import { dollars } from "./Money";
+import { Details, type NameOf, type Sentence } from "./auditDetails";
+import { OF_CONTAINERS } from "./auditOfContainers";
 
 export type AuditRecord = Schemas["AuditRecord"];
 
-/** What an id is called, where the page knows. */
-export type NameOf = (id: string) => string | undefined;
-
 const nobodys: NameOf = () => undefined;
 
-/** "mara@northwind.example", "Moorage", "The operator". */
-export function auditActor({ actor, actor_email }: Pick<AuditRecord, "actor" | "actor_email">, nameOf: NameOf = nobodys): string {
+/** "mara@northwind.example", "API key ci", "Moorage", "The operator". */
+export function auditActor({ actor, actor_email, actor_name }: Pick<AuditRecord, "actor" | "actor_email" | "actor_name">, nameOf: NameOf = nobodys): string {
   if (actor_email) return actor_email;
+  if (actor_name) return `API key ${actor_name}`;
   if (actor === "system") return "Moorage";
   if (actor === "operator") return "The operator";
   return nameOf(actor) ?? actor;
@@ -28,64 +27,13 @@ export function auditSentence(record: Pick<AuditRecord, "action" | "target" | "d
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** What a record says of itself. One of an earlier version may lack any of it. */
-class Details {
-  constructor(
-    private readonly all: Record<string, unknown>,
-    private readonly nameOf: NameOf,
-  ) {}
-
-  has(name: string): boolean {
-    return this.all[name] !== undefined && this.all[name] !== null;
-  }
-
-  is(name: string): boolean {
-    return this.all[name] === true;
-  }
-
-  text(name: string): string {
-    return this.has(name) ? String(this.all[name]) : "";
-  }
-
-  list(name: string): string[] {
-    const value = this.all[name];
-    return Array.isArray(value) ? value.map(String) : [];
-  }
-
-  names(name: string): string {
-    return this.list(name)
-      .map((id) => this.nameOf(id) ?? id)
-      .join(", ");
-  }
-
-  amount(name: string): string {
-    const value = this.all[`${name}_microusd`];
-    return typeof value === "number" ? dollars(value) : "an amount";
-  }
-
-  /** " in production", or nothing where no project is named. */
-  inProject(word = "in"): string {
-    const id = this.text("project_id");
-    return id ? ` ${word} ${this.nameOf(id) ?? id}` : "";
-  }
-
-  /** ": its receiver answered 410", or nothing. */
-  because(name = "reason"): string {
-    return this.has(name) ? `: ${this.text(name)}` : "";
-  }
-
-  role(): string {
-    return this.text("role") === "admin" ? "an admin" : "a user";
-  }
-}
-
-type Sentence = (details: Details, target: (otherwise: string) => string, id: string) => string;
-
 const machine = (said: (name: string) => string): Sentence => {
   return (details, target) => said(details.text("name") || target("a machine"));
 };
 
 const SENTENCES: Record<string, Sentence | undefined> = {
+  ...OF_CONTAINERS,
+
   "organization.create": (of) => `Created the organization ${of.text("name")}`,
   "organization.rename": (of) => `Renamed the organization from ${of.text("name_before")} to ${of.text("name")}`,
   "organization.remove": (of) => `Deleted the organization ${of.text("name")}`,
@@ -116,7 +64,6 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "webhook.remove": (of) => `Removed the webhook ${of.text("url")}`,
   "webhook.try": (of) => `Sent a test to the webhook ${of.text("url")}`,
   "webhook.disable": (of) => `Switched a webhook off${of.because()}`,
-  "container.accept_exposure": (_, target) => `Accepted that the owner of its machine can read what runs in ${target("a container")}`,
 
   "billing.top_up": (of) =>
     of.text("method") === "bank_transfer"

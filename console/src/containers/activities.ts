@@ -1,6 +1,6 @@
+import { fieldNames } from "@/components/fieldNames";
 import { STATES, type State } from "@/components/state";
 
-import { fieldNames } from "./fieldNames";
 import type { Activity } from "./queries";
 
 const KINDS: Record<string, string> = {

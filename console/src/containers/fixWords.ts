@@ -1,7 +1,6 @@
 import type { Container, InstanceType } from "@/api/queries";
+import { fieldName } from "@/components/fieldNames";
 import { dollars } from "@/components/Money";
-
-import { fieldName } from "./fieldNames";
 
 /** What a fix changes, and what that costs: "a larger instance type, $0.005 → $0.01 per hour". */
 export function fixInWords(fix: NonNullable<Container["fix"]>, types: InstanceType[]): string {

@@ -5,8 +5,7 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.autoscaling.schemas import ScaleRequest
-from moorage.containers.activity import record_activity
-from moorage.containers.models import ContainerRow
+from moorage.containers.activity import record_action
 from moorage.containers.replica_limits.service import ask_to_scale, ask_where_needed, withdraw_request
 from moorage.containers.repository import lock_container, mark_due
 from moorage.containers.scaling import put_scaling
@@ -40,7 +39,7 @@ async def change_scaling(
     await withdraw_request(session, actor, row)
     if row.desired_state == DesiredState.RUNNING:
         await ask_where_needed(session, actor, row)
-    _record(session, actor, row, sent)
+    record_action(session, row, actor.id, "container.scale", sent)
     await session.flush()
     await mark_due(session, [row.id])
     await session.refresh(row)
@@ -57,14 +56,3 @@ def _check(before: ContainerSettings, after: ContainerSettings, wanted: ScaleReq
 
 def _invalid(field: str, message: str) -> InvalidInputError:
     return InvalidInputError(f"{field} {message}.", fields=(FieldError(field, message),))
-
-
-def _record(session: AsyncSession, actor: Actor, row: ContainerRow, sent: dict[str, int]) -> None:
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind="container.scale",
-        details=dict(sent),
-    )

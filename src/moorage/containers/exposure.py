@@ -2,6 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from moorage.containers.models import ContainerRow
 from moorage.containers.spec import ContainerSettings
 from moorage.identity.actor import Actor
 from moorage.organizations.audit.repository import record_audit
@@ -11,7 +12,7 @@ def record_exposure(
     session: AsyncSession,
     organization_id: str,
     actor: Actor,
-    container_id: str,
+    row: ContainerRow,
     before: ContainerSettings | None,
     after: ContainerSettings,
 ) -> None:
@@ -23,6 +24,8 @@ def record_exposure(
             organization_id,
             actor=actor.id,
             action="container.accept_exposure",
-            target=container_id,
+            target=row.id,
+            name=row.name,
+            project_id=row.project_id,
             infrastructure=after.infrastructure,
         )

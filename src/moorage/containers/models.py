@@ -328,6 +328,14 @@ WORTH_TELLING = text(
 """The few activities that people are told of in the console (`inbox/told.py`). Written out and not bound, so that the index is found."""
 
 
+WOKEN_BY_REQUEST = "A request woke it."
+ACTIONS = text(
+    f"(actor <> 'system' AND (kind <> 'container.wake' OR message IS DISTINCT FROM '{WOKEN_BY_REQUEST}'))"
+)
+"""What people and keys did, which the audit log shows (`audit/repository.py`). A request that wakes a container says whose key it
+came with, and is not an action of anybody. Written out and not bound, as above."""
+
+
 class ActivityRow(Base):
     """Who changed what, when and why; also what the system did by itself."""
 
@@ -336,6 +344,7 @@ class ActivityRow(Base):
         Index("ix_activities_container_id_at", "container_id", "at", "id"),
         Index("ix_activities_project_id_at", "project_id", "at", "id"),
         Index("ix_activities_worth_telling", "project_id", "at", "id", postgresql_where=WORTH_TELLING),
+        Index("ix_activities_actions", "project_id", "at", "id", postgresql_where=ACTIONS),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)

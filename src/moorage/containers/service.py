@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository, trial
-from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.activity import SYSTEM, record_action, record_activity
 from moorage.containers.admission import hold_hours, refuse_spent_allowance
 from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
@@ -84,11 +84,10 @@ async def create_container(
         reconcile_at=func.now(),
     )
     session.add(row)
-    _record(
-        session, row, actor, "container.create", {"image": spec.image, "instance_type": spec.instance_type}
-    )
+    created = {"image": spec.image, "instance_type": spec.instance_type}
+    record_action(session, row, actor.id, "container.create", created)
     await _flush_with_name(session, wanted.name)
-    record_exposure(session, project.organization_id, actor, row.id, None, spec)
+    record_exposure(session, project.organization_id, actor, row, None, spec)
     await make_first(session, actor, row)
     await hold_hours(session, row, is_new=True)
     await ask_where_needed(session, actor, row)
@@ -111,11 +110,13 @@ async def edit_container(
     await refuse_suspended(session, row.project_id)
     refuse_on_trial(row)
     _refuse_not_stopped(row)
-    before = row.name, row.version
+    name_before, version_before = row.name, row.version
     await put_settings(session, actor, row, patch, keyring, settings)
-    if (row.name, row.version) != before:
-        # Names only: a value may be a secret.
-        _record(session, row, actor, "container.edit", {"fields": sorted(patch.model_fields_set)})
+    if (row.name, row.version) != (name_before, version_before):
+        # Names only, besides its own: a value may be a secret.
+        renamed = {"name_before": name_before} if row.name != name_before else {}
+        edited = {"fields": sorted(patch.model_fields_set), **renamed}
+        record_action(session, row, actor.id, "container.edit", edited)
     await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return row
@@ -248,7 +249,7 @@ async def put_settings(
     await _flush_with_name(session, wanted.name)
     project = await session.get(ProjectRow, row.project_id)
     assert project is not None, "a foreign key says so"
-    record_exposure(session, project.organization_id, actor, row.id, before, spec)
+    record_exposure(session, project.organization_id, actor, row, before, spec)
     await make_next(session, actor, row, (before, secrets_before), (spec, secrets))
     if not same_scaling(before, spec):
         await withdraw_request(session, actor, row)
@@ -282,25 +283,12 @@ async def _changed(
     kind: str,
     details: Mapping[str, object] | None = None,
 ) -> Changed:
-    _record(session, row, actor, kind, {"generation": row.generation, **(details or {})})
+    record_action(session, row, actor.id, kind, {"generation": row.generation, **(details or {})})
     await session.flush()
     await repository.mark_due(session, [row.id])
     await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return Changed(row, anything=True)
-
-
-def _record(
-    session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: Mapping[str, object]
-) -> None:
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind=kind,
-        details=dict(details),
-    )
 
 
 async def _flush_with_name(session: AsyncSession, name: str) -> None:

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from moorage.audit import endpoints as audit
 from moorage.autoscaling import endpoints as autoscaling
 from moorage.billing.auto_top_ups import endpoints as auto_top_ups
 from moorage.billing.cards import endpoints as cards
@@ -87,7 +88,6 @@ from moorage.models import endpoints as models
 from moorage.models.lookups import ModelLookups
 from moorage.organizations import endpoints as organizations
 from moorage.organizations.api_keys import endpoints as api_keys
-from moorage.organizations.audit import endpoints as audit
 from moorage.organizations.invitations import endpoints as invitations
 from moorage.organizations.invitations.repository import has_live_invitation
 from moorage.organizations.members import endpoints as members

@@ -106,6 +106,7 @@ class AuditRecord(TypedDict):
     at: str
     actor: str
     actor_email: str | None
+    actor_name: str | None
     action: str
     target: str
     details: dict[str, Any]

@@ -65,7 +65,7 @@ function Records({ organizationId, of }: { organizationId: string; of: string })
       {found.isPending ? <Waiting /> : null}
       {found.data ? (
         <Card flush label="Audit">
-          <AuditTable rows={rows} nameOf={nameOf} empty="Nothing was changed yet. Keys, members and payments appear here." />
+          <AuditTable rows={rows} nameOf={nameOf} empty="Nothing was changed yet. Containers, keys, members and payments appear here." />
         </Card>
       ) : null}
       {found.hasNextPage ? (

@@ -2,13 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { RotateCcw } from "lucide-react";
 
 import type { Container } from "@/api/queries";
+import { fieldName } from "@/components/fieldNames";
 import { dollars } from "@/components/Money";
 import { Card } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { StateBadge } from "@/components/StateBadge";
 import { shortTime } from "@/components/times";
 import { useNow } from "@/components/useNow";
-import { fieldName } from "@/containers/fieldNames";
 import { draftQuery, type StagedDraft } from "@/containers/queries";
 
 import { Apply } from "./Apply";

@@ -1,5 +1,5 @@
 /** A staged draft as the form and the page show it. */
-import { fieldName } from "@/containers/fieldNames";
+import { fieldName } from "@/components/fieldNames";
 import type { Draft, Variable } from "@/containers/form/draft";
 import type { StagedDraft } from "@/containers/queries";
 

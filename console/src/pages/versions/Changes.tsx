@@ -1,4 +1,4 @@
-import { fieldName } from "@/containers/fieldNames";
+import { fieldName } from "@/components/fieldNames";
 
 import type { Version } from "./queries";
 import classes from "./Versions.module.css";

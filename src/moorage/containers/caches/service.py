@@ -3,7 +3,7 @@
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action
 from moorage.containers.caches import repository
 from moorage.containers.caches.repository import ShownCache
 from moorage.containers.repository import lock_container, mark_due
@@ -20,7 +20,7 @@ async def delete_cache(session: AsyncSession, access: OrganizationAccess, cache_
     if found is None or project is None:
         raise NotFoundError("There is no such cache.")
     # A pass that starts something on it holds the container first, and then the cache: docs/locking.md.
-    await lock_container(session, found.row.container_id)
+    container = await lock_container(session, found.row.container_id)
     found = await repository.find_cache(session, access.organization.id, cache_id)
     if found is None:
         raise NotFoundError("There is no such cache.")
@@ -31,14 +31,8 @@ async def delete_cache(session: AsyncSession, access: OrganizationAccess, cache_
         )
     if found.row.deleting_at is None:
         found.row.deleting_at = func.now()
-        record_activity(
-            session,
-            project_id=found.project_id,
-            container_id=found.row.container_id,
-            actor=access.actor.id,
-            kind="cache.delete",
-            details={"node": found.row.node, "size_bytes": found.row.size_bytes},
-        )
+        deleted = {"node": found.row.node, "size_bytes": found.row.size_bytes}
+        record_action(session, container, access.actor.id, "cache.delete", deleted)
         await session.flush()
         await session.refresh(found.row)
         await mark_due(session, [found.row.container_id])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository, trial
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action
 from moorage.containers.canaries.schemas import CanaryRequest
 from moorage.containers.channels import ROUTES
 from moorage.containers.models import ContainerRow
@@ -82,11 +82,4 @@ def _record(
     rollout: Rollout,
     details: Mapping[str, object],
 ) -> None:
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind=kind,
-        details={"version": rollout.version, **details},
-    )
+    record_action(session, row, actor.id, kind, {"version": rollout.version, **details})

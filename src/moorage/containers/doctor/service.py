@@ -2,7 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action
 from moorage.containers.channels import DOCTOR
 from moorage.containers.doctor import repository
 from moorage.containers.doctor.models import NetworkDiagnosisRow
@@ -21,13 +21,7 @@ async def ask(
         raise ConflictError(NO_REPLICA, code="no_replica_running")
     is_new = await repository.ask(session, container.id, actor.id)
     if is_new:
-        record_activity(
-            session,
-            project_id=container.project_id,
-            container_id=container.id,
-            actor=actor.id,
-            kind="container.doctor",
-        )
+        record_action(session, container, actor.id, "container.doctor")
         await notify(session, DOCTOR)
     row = await repository.find(session, container.id)
     assert row is not None, "it was just asked for"

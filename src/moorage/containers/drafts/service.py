@@ -4,7 +4,6 @@ A draft is kept as the edit that was sent and laid over the settings anew whenev
 nothing about fields that it was not about.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import func
@@ -13,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.repository import find_instance_type
 from moorage.containers import repository, trial
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action
 from moorage.containers.capacity_repository import load_room
 from moorage.containers.drafts.difference import Change, difference
 from moorage.containers.edit import merged
@@ -113,8 +112,10 @@ async def save_draft(
     _forget_failure(row)
     compared = await compare(session, row, keyring=keyring, settings=settings)
     # Names only: a value may be a secret.
-    _record(session, row, actor, "container.draft_save", {"fields": [one.field for one in compared.changes]})
-    record_exposure(session, compared.organization_id, actor, row.id, *compared.settings)
+    record_action(
+        session, row, actor.id, "container.draft_save", {"fields": [one.field for one in compared.changes]}
+    )
+    record_exposure(session, compared.organization_id, actor, row, *compared.settings)
     await session.flush()
     await session.refresh(row)
     return compared
@@ -128,7 +129,7 @@ async def discard_draft(session: AsyncSession, actor: Actor, container_id: str) 
         return
     row.draft = row.draft_saved_at = row.draft_saved_by = None
     _forget_failure(row)
-    _record(session, row, actor, "container.draft_discard", {})
+    record_action(session, row, actor.id, "container.draft_discard")
 
 
 async def apply_draft(
@@ -177,7 +178,9 @@ async def apply_draft(
         ),
     )
     of_canary = {"share": share, "promote_after_s": promote_after_s} if share is not None else {}
-    _record(session, row, actor, "container.draft_apply", {**details, "strategy": strategy, **of_canary})
+    record_action(
+        session, row, actor.id, "container.draft_apply", {**details, "strategy": strategy, **of_canary}
+    )
     return await under_way(session, row)
 
 
@@ -229,16 +232,3 @@ async def _type(session: AsyncSession, instance_type: str) -> InstanceType:
 def _forget_failure(row: ContainerRow) -> None:
     if row.trial_failure is not None:
         row.trial_failure = row.reason = row.message = None
-
-
-def _record(
-    session: AsyncSession, row: ContainerRow, actor: Actor, kind: str, details: Mapping[str, object]
-) -> None:
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind=kind,
-        details=dict(details),
-    )

@@ -7,7 +7,7 @@ decision needs nothing but its row: what was granted starts by itself, what was 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action, record_activity
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits import repository
 from moorage.containers.replica_limits.approval import awaiting, scaling_waits
@@ -43,7 +43,7 @@ async def ask_where_needed(session: AsyncSession, actor: Actor, row: ContainerRo
     row.reason, row.message = verdict.reason, verdict.message
     newest = await repository.newest_request_of(session, row.id)
     if newest is None or newest.state != "pending":
-        _add(session, actor, row.project_id, row.id, replicas, None)
+        _add(session, actor, row.project_id, row, replicas, None)
     elif newest.replicas != replicas:
         newest.replicas = replicas
 
@@ -59,7 +59,7 @@ async def ask_to_scale(
         return None
     newest = await repository.newest_request_of(session, row.id)
     if newest is None or newest.state != "pending":
-        newest = _add(session, actor, row.project_id, row.id, after.max_replicas, None)
+        newest = _add(session, actor, row.project_id, row, after.max_replicas, None)
     newest.replicas, newest.scaling = after.max_replicas, sent
     return scaling_waits(after.max_replicas, limit)
 
@@ -75,28 +75,15 @@ async def withdraw_request(session: AsyncSession, actor: Actor, row: ContainerRo
         return  # It waits to start with just that many.
     newest.state, newest.decided_by, newest.decided_at = "withdrawn", actor.id, func.now()
     await session.flush()  # Before another is asked for: one at a time is open.
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind="replica_limit.withdrawn",
-        details={"replicas": newest.replicas},
-    )
+    record_action(session, row, actor.id, "replica_limit.withdrawn", {"replicas": newest.replicas})
 
 
 async def withdraw_requests_of_project(session: AsyncSession, actor: Actor, project_id: str) -> None:
     """The project goes: those that were made ahead, and that no container withdraws. Nothing new comes while it is held."""
     for row in await repository.lock_pending(session, project_id):
         row.state, row.decided_by, row.decided_at = "withdrawn", actor.id, func.now()
-        record_activity(
-            session,
-            project_id=project_id,
-            container_id=row.container_id,
-            actor=actor.id,
-            kind="replica_limit.withdrawn",
-            details={"replicas": row.replicas},
-        )
+        container = await _container_of(session, row)
+        _record(session, actor, project_id, container, "replica_limit.withdrawn", {"replicas": row.replicas})
     await session.flush()
 
 
@@ -139,15 +126,9 @@ async def decide(
     if approve:
         project.replica_limit = max(project.replica_limit, row.replicas)
         await _scale(session, actor, row)
-    record_activity(
-        session,
-        project_id=project.id,
-        container_id=row.container_id,
-        actor=actor.id,
-        kind=f"replica_limit.{row.state}",
-        message=answer,
-        details={"replicas": row.replicas, "limit": project.replica_limit},
-    )
+    details = {"replicas": row.replicas, "limit": project.replica_limit}
+    container = await _container_of(session, row)
+    _record(session, actor, project.id, container, f"replica_limit.{row.state}", details, message=answer)
     await session.flush()
     await mark_due(session, await repository.waiting_containers(session, project.id))
     return row, project
@@ -161,40 +142,55 @@ async def _scale(session: AsyncSession, actor: Actor, request: ReplicaLimitReque
     if row.desired_state == DesiredState.DELETED:
         return
     put_scaling(row, request.scaling)
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind="container.scale",
-        details=dict(request.scaling),
-    )
+    record_action(session, row, actor.id, "container.scale", request.scaling)
 
 
 def _add(
     session: AsyncSession,
     actor: Actor,
     project_id: str,
-    container_id: str | None,
+    container: ContainerRow | None,
     replicas: int,
     note: str | None,
 ) -> ReplicaLimitRequestRow:
     row = ReplicaLimitRequestRow(
         id=new_replica_limit_request_id(),
         project_id=project_id,
-        container_id=container_id,
+        container_id=container.id if container is not None else None,
         replicas=replicas,
         note=note,
         state="pending",
         requested_by=actor.id,
     )
     session.add(row)
+    _record(session, actor, project_id, container, "replica_limit.requested", {"replicas": replicas})
+    return row
+
+
+async def _container_of(session: AsyncSession, request: ReplicaLimitRequestRow) -> ContainerRow | None:
+    return None if request.container_id is None else await session.get(ContainerRow, request.container_id)
+
+
+def _record(
+    session: AsyncSession,
+    actor: Actor,
+    project_id: str,
+    container: ContainerRow | None,
+    kind: str,
+    details: dict[str, int],
+    *,
+    message: str | None = None,
+) -> None:
+    """A request made ahead is about no container."""
+    if container is not None:
+        record_action(session, container, actor.id, kind, details, message=message)
+        return
     record_activity(
         session,
         project_id=project_id,
-        container_id=container_id,
+        container_id=None,
         actor=actor.id,
-        kind="replica_limit.requested",
-        details={"replicas": replicas},
+        kind=kind,
+        message=message,
+        details=dict(details),
     )
-    return row

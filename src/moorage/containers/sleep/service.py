@@ -7,10 +7,10 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import trial
-from moorage.containers.activity import SYSTEM, record_activity
+from moorage.containers.activity import SYSTEM, record_action, record_activity
 from moorage.containers.admission import hold_hours, is_paid, refuse_spent_allowance
 from moorage.containers.channels import ROUTES
-from moorage.containers.models import ContainerRow
+from moorage.containers.models import WOKEN_BY_REQUEST, ContainerRow
 from moorage.containers.repository import lock_container, mark_due
 from moorage.containers.sleep import repository
 from moorage.containers.sleep.state import is_asleep
@@ -71,8 +71,11 @@ async def wake(
         await refuse_spent_allowance(session, project.organization_id, settings, clock.now())
     await get_up(session, row, by)
     await hold_hours(session, row)
-    message = "A request woke it." if by_request else "It was woken."
-    _record(session, row, by, "container.wake", message)
+    if by_request:
+        _record(session, row, by, "container.wake", WOKEN_BY_REQUEST)
+    else:
+        generation = {"generation": row.generation}
+        record_action(session, row, by, "container.wake", generation, message="It was woken.")
     await _tell(session, row)
     await session.refresh(row)
     return Woken(row, anything=True)

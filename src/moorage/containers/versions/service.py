@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from moorage.containers import repository as containers
 from moorage.containers import trial
-from moorage.containers.activity import record_activity
+from moorage.containers.activity import record_action
 from moorage.containers.drafts.difference import difference
 from moorage.containers.drafts.service import refuse_over_limit, refuse_unproven
 from moorage.containers.models import ContainerRow
@@ -80,7 +80,7 @@ async def roll_back(
             pinned=target.image,
         ),
     )
-    _record(session, row, actor, number)
+    record_action(session, row, actor.id, "container.rollback", {"version": number})
     return await under_way(session, row)
 
 
@@ -99,7 +99,7 @@ async def _call_off(session: AsyncSession, actor: Actor, row: ContainerRow) -> C
     else:
         await note_called_off(session, row, f"It was rolled back to version {rollout.from_version}.")
         trial.cancel(row)
-    _record(session, row, actor, rollout.from_version)
+    record_action(session, row, actor.id, "container.rollback", {"version": rollout.from_version})
     return await under_way(session, row)
 
 
@@ -126,14 +126,3 @@ async def _start_with(
 
 def image_name(version: VersionRow) -> str:
     return ContainerSettings.from_json(version.settings).image
-
-
-def _record(session: AsyncSession, row: ContainerRow, actor: Actor, number: int) -> None:
-    record_activity(
-        session,
-        project_id=row.project_id,
-        container_id=row.id,
-        actor=actor.id,
-        kind="container.rollback",
-        details={"version": number},
-    )

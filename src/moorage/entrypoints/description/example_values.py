@@ -96,6 +96,7 @@ IDS: dict[str, str] = {
 """What `id` is, for each schema that has one."""
 
 NULL = {
+    "actor_name",
     "answer",
     "asleep_since",
     "awaiting_approval",
@@ -594,7 +595,7 @@ VALUES: dict[str, Any] = {
 
 TEXTS: dict[str, str] = {
     "/metrics": '# HELP moorage_build_info The version that runs.\n# TYPE moorage_build_info gauge\nmoorage_build_info{version="0.1.0"} 1\n',
-    "/audit/export": f"at,actor,actor_email,action,target,details\n2026-11-02T09:30:00+00:00,{_USER},ada@example.com,container.start,{_CONTAINER},{{}}\n",
+    "/audit/export": f'at,actor,actor_email,action,target,details,actor_name\n2026-11-02T09:30:00+00:00,{_USER},ada@example.com,container.start,{_CONTAINER},"{{""name"": ""chat""}}",\n',
     "/entries/export": f"at,id,kind,amount_microusd,description\n2026-11-02T09:30:00+00:00,{_TRANSACTION},usage,-1550000,1 hour of l40s-48gb for chat\n",
     "/usage/export": f"day,project_id,project_name,container_id,container_name,instance_type,hours,amount_microusd\n2026-11-02,{_PROJECT},Assistant,{_CONTAINER},chat,l40s-48gb,3,4650000\n",
     "/logs/download": f"2026-11-02T09:30:00+00:00 {_CONTAINER} {_REPLICA} stdout INFO: Application startup complete.\n",

@@ -1,20 +1,16 @@
-"""The organization's record of who changed what. What happens to containers is in their activity."""
+"""The organization's record of who changed what. What people do to containers is in their activities; `moorage/audit` reads
+both."""
 
 from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from moorage.identity.users.models import UserRow
 from moorage.kit.database import delete_portion
 from moorage.kit.ids import new_audit_record_id
-from moorage.kit.pagination import PageRequest
 from moorage.organizations.audit.models import AuditRecordRow
-
-Entry = tuple[AuditRecordRow, str | None]
-"""A record, and the address of its actor where that is a person."""
 
 
 def record_audit(
@@ -37,18 +33,6 @@ def record_audit(
             details=details,
         )
     )
-
-
-async def list_audit(session: AsyncSession, organization_id: str | None, page: PageRequest) -> list[Entry]:
-    query = (
-        select(AuditRecordRow, UserRow.email)
-        .outerjoin(UserRow, UserRow.id == AuditRecordRow.actor)
-        .where(AuditRecordRow.organization_id == organization_id)
-    )
-    if page.after is not None:
-        query = query.where(tuple_(AuditRecordRow.at, AuditRecordRow.id) < (page.after.time, page.after.id))
-    newest_first = query.order_by(AuditRecordRow.at.desc(), AuditRecordRow.id.desc())
-    return [(row, email) for row, email in await session.execute(newest_first.limit(page.limit + 1))]
 
 
 async def count_lately(

@@ -4,28 +4,29 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
+from moorage.audit import repository
+from moorage.audit.schemas import AuditRecord
 from moorage.identity.authentication import TheOperator
 from moorage.kit.csv import CSV_ANSWER, csv_answer, csv_lines
 from moorage.kit.pagination import Page, PageRequest, Position, page_of, page_request
 from moorage.kit.streams import StreamKind
 from moorage.kit.web import TheDatabase, TheSession, TheSettings, TheStreams
 from moorage.organizations.access import OrganizationAccess, organization_with
-from moorage.organizations.audit import repository
-from moorage.organizations.audit.schemas import AuditRecord
 from moorage.organizations.operator.access import OrganizationOfAnybody
 from moorage.organizations.permissions import Permission
 
 router = APIRouter(tags=["audit"])
 Viewer = Annotated[OrganizationAccess, Depends(organization_with(Permission.AUDIT_VIEW))]
 
-_COLUMNS = ("at", "actor", "actor_email", "action", "target", "details")
+_COLUMNS = ("at", "actor", "actor_email", "action", "target", "details", "actor_name")
 
 
 @router.get("/organizations/{organization_id}/audit", summary="List audit records")
 async def list_audit(
     access: Viewer, session: TheSession, paging: Annotated[PageRequest, Depends(page_request)]
 ) -> Page[AuditRecord]:
-    """Lists who changed what in the organization, newest first."""
+    """Lists who changed what in the organization, newest first: members, keys, projects, money, and what people and keys did to
+    containers, also to those that are gone by now. What Moorage does to a container by itself is in its activity only."""
     found = await repository.list_audit(session, access.organization.id, paging)
     return page_of([_shown(one) for one in found], paging, _position)
 
@@ -45,7 +46,7 @@ async def list_audit_of_anybody(
     session: TheSession,
     paging: Annotated[PageRequest, Depends(page_request)],
 ) -> Page[AuditRecord]:
-    """Lists who changed what in an organization, newest first, for the operator."""
+    """Lists who changed what in an organization and its containers, newest first, for the operator."""
     found = await repository.list_audit(session, organization.id, paging)
     return page_of([_shown(one) for one in found], paging, _position)
 
@@ -74,21 +75,13 @@ async def export_audit(
 def _cells(record: AuditRecord) -> tuple[str, ...]:
     details = json.dumps(record.details, sort_keys=True)
     time, email = record.at.isoformat(), record.actor_email or ""
-    return time, record.actor, email, record.action, record.target, details
+    name = record.actor_name or ""
+    return time, record.actor, email, record.action, record.target, details, name
 
 
 def _position(record: AuditRecord) -> Position:
     return Position(record.at, record.id)
 
 
-def _shown(entry: repository.Entry) -> AuditRecord:
-    row, email = entry
-    return AuditRecord(
-        id=row.id,
-        at=row.at,
-        actor=row.actor,
-        actor_email=email,
-        action=row.action,
-        target=row.target,
-        details=row.details,
-    )
+def _shown(record: repository.Record) -> AuditRecord:
+    return AuditRecord.model_validate(record, from_attributes=True)

@@ -31,6 +31,7 @@ function isVariable(field: string): boolean {
   return /^(plain_)?env\./.test(field);
 }
 
-function lowerFirst(words: string): string {
+/** A variable's name stays as it is written. */
+export function lowerFirst(words: string): string {
   return /^[A-Z][a-z]/.test(words) ? words.charAt(0).toLowerCase() + words.slice(1) : words;
 }
