@@ -138,6 +138,7 @@ def test_audit(moor: Moor, fake: FakeMoorage) -> None:
         "at": "2026-11-15T03:04:05Z",
         "actor": "usr_1",
         "actor_email": "ada@example.com",
+        "actor_name": None,
         "action": "machine.drain",
         "target": "mch_1",
         "details": {"to": "draining", "from": "active", "forced": False},

@@ -1,5 +1,7 @@
 """`moor webhooks`, `moor operator`, `moor sessions` and invitations, against a server that plays the documented API."""
 
+import json
+
 import pytest
 from cli_server import CREATED_AT, FakeMoorage, Moor
 
@@ -122,3 +124,22 @@ def test_sessions(moor: Moor, fake: FakeMoorage) -> None:
     assert [len(fake.asked("DELETE", path)) for path in ("/me/sessions", "/me/sessions/ses_1")] == [1, 1]
     for wrong in (("sessions", "end"), ("sessions", "end", "ses_1", "--others")):
         assert moor(*wrong).exit_code == 2
+
+
+def test_audit(moor: Moor, fake: FakeMoorage) -> None:
+    """Who did what to which container, also by a key."""
+    record = {
+        "id": "act_1",
+        "at": CREATED_AT,
+        "actor": "key_1",
+        "actor_email": None,
+        "actor_name": "ci",
+        "action": "container.stop",
+        "target": "ctr_1",
+        "details": {"name": "chat", "project_name": "production", "generation": 2},
+    }
+    path = "/organizations/org_one/audit"
+    fake.refusals["GET", path] = (200, {"items": [record, {**record, "id": "act_2"}], "next_cursor": None})
+    shown = " ".join(moor("org", "audit", "--limit", "1").stdout.split())
+    assert shown.endswith("ci container.stop ctr_1 generation 2, name chat, project_name production")
+    assert [one["id"] for one in json.loads(moor("org", "audit", "--json").stdout)] == ["act_1", "act_2"]

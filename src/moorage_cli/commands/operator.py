@@ -2,12 +2,12 @@
 `forget-gateway`, `replicas-gone` and `intake`, for the operator of the installation."""
 
 from enum import StrEnum
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
+from moorage_cli.audit_table import show_audit
 from moorage_cli.command import command
 from moorage_cli.session import Session
 from moorage_cli.times import shown_time
@@ -146,21 +146,7 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of newest records to show.")] = 50,
 ) -> None:
     """Show who changed what in the installation (machines, prices, gateways), newest first."""
-    found = list(islice(session.api.list_installation_audit(), limit))
-    if session.output.as_json:
-        session.output.result(found)
-        return
-    rows = [
-        [
-            shown_time(one["at"]),
-            one["actor_email"] or one["actor"],
-            one["action"],
-            one["target"],
-            ", ".join(f"{name} {value}" for name, value in sorted(one["details"].items()) if value),
-        ]
-        for one in found
-    ]
-    session.output.table(("AT", "BY", "ACTION", "TARGET", "DETAILS"), rows, "Nothing has been changed yet.")
+    show_audit(session, session.api.list_installation_audit(), limit)
 
 
 @command(app, "forget-gateway")

@@ -1,4 +1,4 @@
-"""`moor org list`, `create`, `use` and `delete`."""
+"""`moor org list`, `create`, `use`, `audit` and `delete`."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from moorage_cli.amounts import microusd_of, shown_price
+from moorage_cli.audit_table import show_audit
 from moorage_cli.command import command
 from moorage_cli.config import save_config
 from moorage_cli.errors import CliError, UsageError
@@ -55,6 +56,15 @@ def use(
         raise UsageError(f"The stored login is not for {session.url}.")
     save_config(session.config_path, replace(session.config, organization=found["id"]))
     session.output.answer(found, f"Commands are now about the organization {found['name']}.")
+
+
+@command(app, "audit")
+def audit(
+    session: Session,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of newest records to show.")] = 50,
+) -> None:
+    """Show who changed what in the organization and its containers, newest first. For admins."""
+    show_audit(session, session.api.list_audit(session.organization["id"]), limit)
 
 
 @command(app, "delete")
