@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { Container } from "@/api/queries";
 import type { StagedDraft } from "@/containers/queries";
-import { ageOf, endOf } from "@/containers/replicas";
+import { ageOf, endOf, noneYet } from "@/containers/replicas";
 import type { Measured } from "@/containers/metrics/measured";
 import { rateIn, responseTimeIn } from "@/pages/service/lastHour";
 import { priceInWords } from "@/pages/service/prices";
@@ -71,6 +71,15 @@ test("while two versions serve, nobody says what both cost at one's price", () =
   const rollout = { strategy: "canary", beside: true };
   expect(priceInWords(container({ rollout }))).toBe("$1.55/h a replica");
   expect(priceInWords(container({ rollout, ...EITHER }))).toBe("$1.00 – 1.55/h a replica");
+});
+
+test.each([
+  ["STOPPING", "No replica runs any more."],
+  ["DELETING", "No replica runs any more."],
+  ["STOPPED", "No replica runs."],
+  ["RUNNING", "No replica yet."],
+])("without a replica, one that is %s says so", (state, words) => {
+  expect(noneYet(container({ state }))).toBe(words);
 });
 
 const draft = (each: [number, number], facts: object = {}) =>
