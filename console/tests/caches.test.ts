@@ -105,6 +105,18 @@ test.each([
   expect(progressOf(starting({ limit_s }), NOW)?.soonUp).toBe(words);
 });
 
+test.each([
+  ["RUNNING", 1, null, "Given up in 5 s unless it is ready by then. What is ready serves on."],
+  ["RUNNING", 0, null, "Given up in 5 s unless it is ready by then."],
+  ["RUNNING", 1, { strategy: "rolling", beside: true }, "The update goes back in 5 s unless it is ready by then."],
+  ["RUNNING", 1, { strategy: "rolling", beside: false }, "Given up in 5 s unless it is ready by then. What is ready serves on."],
+  ["RUNNING", 1, { strategy: "canary", beside: true }, "Given up in 5 s unless it is ready by then. What is ready serves on."],
+  ["STARTING", 0, { strategy: "replace", beside: false }, "The update goes back in 5 s unless it is ready by then."],
+])("what follows where a container that is %s with %d ready and the update %j has no time left", (state, ready, rollout, words) => {
+  const container = { ...starting({ phase: "start", limit_s: 45 }), state, rollout, replicas: { ready, desired: 2 } } as unknown as Container;
+  expect(progressOf(container, NOW)?.soonUp).toBe(words);
+});
+
 test("who waits for the first replica is said, also before its process runs", () => {
   expect(progressOf(starting({ started_at: null, waiting: 1 }), NOW)).toEqual({ text: "about to begin", waiting: 1 });
   expect(progressOf(starting({ waiting: 19 }), NOW)?.waiting).toBe(19);

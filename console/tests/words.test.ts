@@ -107,6 +107,21 @@ test("of each line of a bank account, what a bank's form takes is copied", () =>
   ]);
 });
 
+test.each([
+  ["IBAN: XX00 1234", "XX00 1234"],
+  ["iban:XX00 1234", "XX00 1234"],
+  ["BIC DEUTDEFF", "DEUTDEFF"],
+  ["BIC/SWIFT DEUTDEFF", "DEUTDEFF"],
+  ["BIC/SWIFT: DEUTDEFF", "DEUTDEFF"],
+  ["SWIFT code DEUTDEFF", "DEUTDEFF"],
+  ["BIC (SWIFT) DEUTDEFF", "DEUTDEFF"],
+  ["https://bank.example/a", "https://bank.example/a"],
+  ["Pay at: https://bank.example/a", "https://bank.example/a"],
+  ["BIC", "BIC"],
+])("of %j, %j is copied", (line, value) => {
+  expect(instructionLines(line)).toEqual([{ line, value }]);
+});
+
 const NOON = new Date("2026-11-19T12:00:00");
 
 test.each([

@@ -64,8 +64,10 @@ async def _add_hours(api: Api, home: Home, slot: Slot, now: datetime) -> None:
     """One after the other, at today's price."""
     await api.execute(
         "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
-        "held_at, bought_at, expires_at) SELECT 'hour_' || c.id || CAST(:slot AS int) || '_' || row_number() OVER (), :organization, "
-        "c.project_id, c.id, c.instance_type, :slot, t.price_per_hour_microusd, 'paid', b.at, b.at, b.at + interval '1 hour' "
+        "held_at, bought_at, expires_at, due_at) SELECT 'hour_' || c.id || CAST(:slot AS int) || '_' || row_number() OVER (), :organization, "
+        "c.project_id, c.id, c.instance_type, :slot, t.price_per_hour_microusd, 'paid', b.at, b.at, b.at + interval '1 hour', "
+        # The one that another will follow is live: what may run in its slot costs nothing more.
+        "CASE WHEN b.at > CAST(:now AS timestamptz) - interval '1 hour' THEN b.at + interval '58 minutes' END "
         "FROM containers c JOIN instance_types t ON t.name = c.instance_type, "
         "generate_series(CAST(:since AS timestamptz), CAST(:until AS timestamptz), interval '1 hour') b (at) "
         "WHERE c.id = :container AND (NOT :by_day OR extract(hour FROM b.at AT TIME ZONE 'UTC') BETWEEN 8 AND 19)",
@@ -74,6 +76,7 @@ async def _add_hours(api: Api, home: Home, slot: Slot, now: datetime) -> None:
         slot=slot.slot,
         since=slot.since,
         until=slot.until or now,
+        now=now,
         by_day=slot.by_day,
     )
 

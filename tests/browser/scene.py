@@ -78,6 +78,8 @@ class Scene:
     pulling: str
     starting: str
     stopped: str
+    painted_at: datetime
+    """All that happened in it is so long before this."""
     invitation: str = ""
     """The token of one to another organization, for the same person, who also runs the installation."""
     requests: Requests = NO_REQUESTS
@@ -147,7 +149,7 @@ def paint(world: World) -> Scene:
     count_replicas(world, machines)
     world.do(settle_deliveries(world.api, webhooks.served, webhooks.gone, now))
     sign_in(world, home)
-    return Scene(home, running, failed, pulling, starting, stopped, invitation, requests)
+    return Scene(home, running, failed, pulling, starting, stopped, now, invitation, requests)
 
 
 def _stopped(world: World, home: Home, machines: dict[str, Machine]) -> str:

@@ -123,3 +123,23 @@ def test_charts_begin_with_their_container(browser: Browser, world: World) -> No
         page.goto(f"{world.url}/projects/{home.project_id}/containers/{container}/metrics")
         expect(page.get_by_role("img", name="Replicas over time")).to_be_visible()
         assert created.strftime("%Y-%m-%dT%H%%3A%M") in asked[0]
+
+
+def test_a_tab_that_comes_later_lets_the_row_fade_where_it_goes_on(browser: Browser, world: World) -> None:
+    home = world.home("tabs@example.com", "Tabs", "production")
+    with browsing(browser, world, home.token) as page:
+        page.goto(f"{world.url}/projects/{home.project_id}/containers")
+        row = page.get_by_role("navigation", name="Sections")
+        expect(row.get_by_role("link", name="Billing")).to_be_visible()
+        expect(row).not_to_have_attribute("data-cut-right", "")
+        # As the tabs that wait for an answer do, without a change of any that is there.
+        row.evaluate(
+            "one => { const tab = document.createElement('span'); tab.style.cssText = 'flex: none; width: 3000px'; one.append(tab); }"
+        )
+        expect(row).to_have_attribute("data-cut-right", "")
+        row.evaluate("one => one.lastElementChild.style.width = '1px'")
+        expect(row).not_to_have_attribute("data-cut-right", "")
+        row.evaluate("one => { one.lastElementChild.style.width = '3000px'; }")
+        expect(row).to_have_attribute("data-cut-right", "")
+        row.evaluate("one => one.lastElementChild.remove()")
+        expect(row).not_to_have_attribute("data-cut-right", "")

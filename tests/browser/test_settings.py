@@ -34,7 +34,11 @@ def test_changes_are_staged_applied_and_taken_back(browser: Browser, world: Worl
         expect(staged).to_contain_text("debug")
         expect(staged).to_contain_text("cpu-small")
         expect(staged).to_contain_text("serve --fast")
-        expect(staged).to_contain_text("$0.005/h now, $0.01/h after")
+        expect(staged).to_contain_text("$0.005/h before, $0.01/h after")
+        # It stops first, and yet buys an hour of the other type.
+        expect(staged).to_contain_text(
+            "the settings from before come back by themselves. Buys $0.01 of hours."
+        )
         expect(staged).to_contain_text("TOKEN")
         assert "a-secret-of-mine" not in page.content()
         saved = world.do(world.api.get(home.admin, draft)).json()

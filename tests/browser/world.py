@@ -90,8 +90,11 @@ class World:
     def at(self, moment: datetime) -> Iterator[None]:
         """What is done within happens then."""
         self.do(self._tell(moment))
-        yield
-        self.do(self._tell(self._moment))
+        try:
+            yield
+        finally:
+            # Whatever fails within, the tests that follow live in their own time.
+            self.do(self._tell(self._moment))
 
     async def _tell(self, moment: datetime | None) -> None:
         self._clock.at = moment

@@ -63,10 +63,26 @@ async def test_another_type_costs_hours_and_says_so(api: Api) -> None:
     home = await new_home(api)
     container_id = await deployed(api, home)
     resources = {"mode": "autoscaling", "instance_type": "cpu-small", "min_replicas": 2, "max_replicas": 2}
-    needs = (await save(api, home, container_id, {"resources": resources})).json()["rolling"]
-    assert needs["cost_microusd"] == 2 * 10_000
-    same = {**resources, "instance_type": SMALL}
-    assert (await save(api, home, container_id, {"resources": same})).json()["rolling"]["cost_microusd"] == 0
+
+    async def costs(**changes: Any) -> tuple[int, int]:
+        saved = (await save(api, home, container_id, {"resources": {**resources, **changes}})).json()
+        return saved["rolling"]["cost_microusd"], saved["replace_cost_microusd"]
+
+    assert await costs() == (2 * 10_000, 2 * 10_000)
+    assert await costs(instance_type=SMALL, min_replicas=1) == (0, 0), "the hour of its slot"
+    assert await costs(instance_type=SMALL) == (5_000, 5_000), "and one of the second slot"
+    # One that stops and starts begins with the fewest.
+    await api.execute("UPDATE containers SET desired_replicas = 2")
+    assert await costs(min_replicas=1) == (2 * 10_000, 10_000)
+    # An hour of that type is left over from before.
+    await api.execute(
+        "INSERT INTO hours (id, organization_id, project_id, container_id, instance_type, slot, price_microusd, state, "
+        "bought_at, begins_at, length, expires_at, due_at) SELECT 'hour_left', organization_id, project_id, container_id, "
+        "'cpu-small', 0, 10000, 'paid', now(), now(), interval '1 hour', now() + interval '1 hour', now() + interval '50 minutes' "
+        "FROM hours WHERE container_id = :id AND state = 'held'",
+        id=container_id,
+    )
+    assert await costs() == (10_000, 10_000)
 
 
 async def test_where_one_cannot_go_back_to(api: Api) -> None:

@@ -7,11 +7,23 @@ export function cutEdges(element: HTMLElement | null): (() => void) | undefined 
     element.toggleAttribute("data-cut-right", scrollLeft + clientWidth < scrollWidth - 1);
   };
   const resized = new ResizeObserver(mark);
+  // What is observed already stays so.
+  const observeChildren = () => {
+    for (const child of element.children) resized.observe(child);
+  };
+  const changed = new MutationObserver((changes) => {
+    for (const { removedNodes } of changes) for (const node of removedNodes) if (node instanceof Element) resized.unobserve(node);
+    observeChildren();
+    mark();
+  });
   resized.observe(element);
-  for (const child of element.children) resized.observe(child);
+  observeChildren();
+  // A tab that comes later makes nothing that is there another size.
+  changed.observe(element, { childList: true });
   element.addEventListener("scroll", mark, { passive: true });
   return () => {
     resized.disconnect();
+    changed.disconnect();
     element.removeEventListener("scroll", mark);
   };
 }

@@ -40,6 +40,9 @@ export function noneYet({ state, asleep }: Pick<Container, "state" | "asleep">):
       return "The image is being pulled. A replica starts when it is there.";
     case "STARTING":
       return "A replica is being started.";
+    case "STOPPING":
+    case "DELETING":
+      return "No replica runs any more.";
     case "FAILED":
     case "STOPPED":
       return "No replica runs.";

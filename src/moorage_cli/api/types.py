@@ -475,6 +475,7 @@ class Draft(TypedDict):
     price_per_hour_microusd: AmountChange
     least_cost_per_hour_microusd: AmountChange
     rolling: RollingNeeds
+    replace_cost_microusd: int
 
 
 class DraftSummary(TypedDict):

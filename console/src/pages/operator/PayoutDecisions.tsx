@@ -33,21 +33,22 @@ export function DecidePayout({ payout, obstacle }: { payout: Payout; obstacle: O
           Mark as sent…
         </Button>
       </Tooltip>
+      {held ? <SentAllTheSame payout={payout} doubt={held} /> : null}
       {asking === "sent" ? <MarkAsSent payout={payout} doubt={obstacle?.reason} close={close} /> : null}
       {asking === "refuse" ? <RefusePayout payout={payout} close={close} /> : null}
     </span>
   );
 }
 
-/** It had left the bank before it was refused, or the account was changed meanwhile. */
-export function SentAllTheSame({ payout }: { payout: Payout }) {
+/** It had left the bank before it was refused or the account was changed: `doubt` says which. */
+export function SentAllTheSame({ payout, doubt }: { payout: Payout; doubt: string }) {
   const [asking, setAsking] = useState(false);
   return (
     <>
       <Button size="xs" variant="subtle" onClick={() => setAsking(true)}>
         It was sent…
       </Button>
-      {asking ? <MarkAsSent payout={payout} doubt={`It was refused: ${payout.reason ?? ""}`} close={() => setAsking(false)} /> : null}
+      {asking ? <MarkAsSent payout={payout} doubt={doubt} close={() => setAsking(false)} /> : null}
     </>
   );
 }
@@ -79,7 +80,10 @@ function MarkAsSent({ payout, doubt, close }: MarkAsSentProps) {
       disabled={reference.trim() === "" || (doubt !== undefined && !sent)}
     >
       <Facts items={transferOf(payout)} />
-      <p>Make the transfer at your bank first. What is booked cannot be taken back.</p>
+      <p>
+        {doubt ? "Only if the transfer has left your bank already." : "Make the transfer at your bank first."} What is booked cannot be taken
+        back.
+      </p>
       <TextInput
         label="Reference of the transfer"
         description="The organization finds it by this."
@@ -92,7 +96,7 @@ function MarkAsSent({ payout, doubt, close }: MarkAsSentProps) {
       {doubt ? (
         <Checkbox
           label="It has been sent already"
-          description={`It should not have been. ${doubt} Later earnings make up for it.`}
+          description={`It should not have been. ${doubt} Later earnings make up for what is not covered.`}
           checked={sent}
           onChange={(event) => setSent(event.currentTarget.checked)}
         />

@@ -78,7 +78,7 @@ function PayoutCard({ state }: { state: State }) {
     columns.push({ head: "Reference", right: true, wide: true, cell: (row) => <span className={classes.note}>{row.reference}</span> });
   if (state === "refused") {
     columns.push({ head: "Reason", wide: true, cell: (row) => <span className={classes.note}>{row.reason}</span> });
-    columns.push({ head: "Actions", right: true, cell: (row) => <SentAllTheSame payout={row} /> });
+    columns.push({ head: "Actions", right: true, cell: (row) => <SentAllTheSame payout={row} doubt={`It was refused: ${row.reason ?? ""}`} /> });
   }
   return (
     <Card flush label="Payouts">

@@ -61,10 +61,20 @@ function startOf(container: Container, known: Record<string, unknown>, now: Date
   return {
     text: `${Math.min(seconds, limit)} of ${limit} s`,
     ...(work ? {} : { fraction: Math.min(seconds / limit, 1) }),
-    ...(seconds >= limit * NEARLY_UP ? { soonUp: left > 0 ? `Fails in ${left} s unless it is ready by then.` : "Its time is up." } : {}),
+    ...(seconds >= limit * NEARLY_UP ? { soonUp: left > 0 ? soonUp(container, left) : "Its time is up." } : {}),
     ...(doing ? { doing } : {}),
     ...waiting,
   };
+}
+
+/** What happens then: only a container with nothing to fall back on fails. */
+function soonUp({ state, replicas, rollout }: Container, left: number): string {
+  const unless = `in ${left} s unless it is ready by then.`;
+  // Beside a canary it may be a replica of either version.
+  const isOfUpdate = rollout && rollout.strategy !== "canary" && (rollout.beside || state !== "RUNNING");
+  if (isOfUpdate) return `The update goes back ${unless}`;
+  if (state !== "RUNNING") return `Fails ${unless}`;
+  return `Given up ${unless}${replicas.ready > 0 ? " What is ready serves on." : ""}`;
 }
 
 /** Seen by how its cache grows, so nobody knows of a container without one. */

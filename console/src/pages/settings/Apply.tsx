@@ -30,7 +30,7 @@ export function Apply({ container, draft, edit }: ApplyProps) {
       ) : (
         <Radio.Group label="How to apply them" value={strategy} onChange={(value) => choose(value as Schemas["Strategy"])}>
           <Stack gap={12} mt={8} className={classes.ways}>
-            {waysOf(draft).map((way) => (
+            {waysOf(draft, container).map((way) => (
               <Radio key={way.strategy} value={way.strategy} label={way.label} description={way.meaning} />
             ))}
           </Stack>

@@ -3,7 +3,6 @@ import { RotateCcw } from "lucide-react";
 
 import type { Container } from "@/api/queries";
 import { fieldName } from "@/components/fieldNames";
-import { dollars } from "@/components/Money";
 import { Card } from "@/components/Page";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 import { StateBadge } from "@/components/StateBadge";
@@ -12,6 +11,7 @@ import { useNow } from "@/components/useNow";
 import { draftQuery, type StagedDraft } from "@/containers/queries";
 
 import { Apply } from "./Apply";
+import { draftPrice } from "./draftPrice";
 import classes from "./Settings.module.css";
 
 /** Changes that wait, that are being applied, or that were given up: what differs, and what it costs. */
@@ -30,7 +30,7 @@ export function DraftCard({ container, edit }: { container: Container; edit?: ()
       {draft.failure ? <GivenUp failure={draft.failure} now={now} /> : null}
       <Difference draft={draft} />
       <p className={classes.price}>
-        <Price draft={draft} ready={container.replicas.ready} />
+        <Price draft={draft} container={container} />
       </p>
       {draft.applying ? (
         <p className={classes.quiet}>If it does not become healthy, the settings from before come back by themselves.</p>
@@ -77,19 +77,13 @@ function Side({ of, value, as: Mark }: { of: string; value: string | number | nu
   return shown === null ? null : <Mark>{shown}</Mark>;
 }
 
-function Price({ draft, ready }: { draft: StagedDraft; ready: number }) {
-  const { price_per_hour_microusd: each, least_cost_per_hour_microusd: least } = draft;
-  if (each.from === each.to && least.from === least.to)
-    return (
-      <>
-        Costs the same: <strong>{dollars(each.to)}/h</strong> a replica
-        {ready > 1 ? `, ${dollars(each.to * ready)}/h for the ${ready} that are ready now` : ""}
-      </>
-    );
+function Price({ draft, container }: { draft: StagedDraft; container: Container }) {
+  const { before, strong, after } = draftPrice(draft, container);
   return (
     <>
-      {dollars(least.from)}/h now, <strong>{dollars(least.to)}/h</strong> after
-      {least.to === each.to ? "" : `, ${dollars(each.to)}/h each replica`}
+      {before}
+      <strong>{strong}</strong>
+      {after}
     </>
   );
 }

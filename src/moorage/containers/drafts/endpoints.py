@@ -98,4 +98,5 @@ def _draft(compared: Comparison, watch_s: int) -> Draft:
             available_microusd=compared.available_microusd,
             watch_s=watch_s,
         ),
+        replace_cost_microusd=compared.replace_cost_microusd,
     )

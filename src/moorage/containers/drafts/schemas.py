@@ -52,8 +52,8 @@ class RollingNeeds(BaseModel):
     room_for: int
     """The number of replicas that fit."""
     cost_microusd: int
-    """The cost of hours that must be bought for it. None for the same instance type, because both versions use the
-    hours of their slots."""
+    """The cost of hours that must be bought for it. Both versions use the hours of their slots, so for the same instance
+    type only replicas beyond those cost something. Of another type, each replica needs an hour."""
     available_microusd: int
     watch_s: int
     """How long both serve side by side."""
@@ -68,3 +68,6 @@ class Draft(DraftSummary):
     least_cost_per_hour_microusd: AmountChange
     """The price of as many replicas as always run."""
     rolling: RollingNeeds
+    replace_cost_microusd: int
+    """The cost of hours that must be bought to apply it with `replace`: none for the same instance type, unless more
+    replicas start than have an hour."""

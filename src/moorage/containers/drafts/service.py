@@ -5,6 +5,7 @@ nothing about fields that it was not about.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -40,7 +41,9 @@ from moorage.identity.actor import Actor
 from moorage.kit.crypto import Keyring
 from moorage.kit.errors import ConflictError
 from moorage.kit.settings import Settings
+from moorage.ledger.hours_repository import read_hours
 from moorage.ledger.repository import balance_of
+from moorage.ledger.rules import Occupied, cover
 from moorage.organizations.models import ProjectRow
 
 Whole = tuple[ContainerSettings, ContainerSecrets]
@@ -57,7 +60,9 @@ class Comparison:
     """Replicas of the type after, as things are now."""
     available_microusd: int
     rolling_cost_microusd: int
-    """Of hours that its replicas need besides those that their slots have."""
+    """Of hours that its replicas need besides those that the container has."""
+    replace_cost_microusd: int
+    """The same where it stops first, and starts with the fewest."""
     settings: tuple[ContainerSettings, ContainerSettings]
     organization_id: str
 
@@ -75,13 +80,23 @@ async def compare(
     else:
         before = _whole(keyring, row.id, ContainerSettings.from_json(row.settings), row.secrets)
         after = await _drafted(session, row, before, keyring, settings)
-    old_type, new_type = [await _type(session, one.instance_type) for one in (before[0], after[0])]
+    new_type = await _type(session, after[0].instance_type)
     room = await load_room(session)
-    another = old_type.name != new_type.name
     old_price, new_price = [(await prices_of(session, one[0])).most_microusd for one in (before, after)]
     project = await session.get(ProjectRow, row.project_id)
     assert project is not None, "a foreign key says so"
     balance = await balance_of(session, project.organization_id)
+    # Without the lock: nothing is bought by them, and a pass may move them before anything is applied.
+    found = await read_hours(session, row.id)
+    # What serves of another type has no hour that serves this one.
+    occupied = (
+        await repository.occupied_slots(session, row) if row.instance_type == new_type.name else Occupied()
+    )
+    covered = partial(cover, occupied=occupied, hours=found.hours, instance_type=new_type.name, now=found.now)
+    rolling, replacing = [
+        len(covered(range(replicas)).hold) * new_price
+        for replicas in (within(after[0], row.desired_replicas), after[0].min_replicas)
+    ]
     return Comparison(
         row,
         difference(before, after),
@@ -89,7 +104,8 @@ async def compare(
         (before[0].min_replicas, after[0].min_replicas),
         room_for(new_type, room.nodes, room.used, settings.cpu_overcommit),
         balance.available_microusd,
-        within(after[0], row.desired_replicas) * new_price if another else 0,
+        rolling,
+        replacing,
         (before[0], after[0]),
         project.organization_id,
     )

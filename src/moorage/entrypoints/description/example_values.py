@@ -474,6 +474,7 @@ VALUES: dict[str, Any] = {
     "Payout.reference": None,
     "refunded_microusd": 0,
     "reliability": 0.998,
+    "replace_cost_microusd": 0,
     "replica_hours": 51.0,
     "replica_id": _REPLICA,
     "replica_ports": [30_000, 39_999],
