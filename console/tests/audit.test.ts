@@ -79,8 +79,18 @@ test("what was done to a container names it, also when it and its project are go
 
 test("what nobody gave a sentence or a detail is said all the same", () => {
   expect(said("berth.paint_over")).toBe("Berth paint over");
-  expect(said("machine.drain", {}, "mch_1")).toBe("Began to drain a machine");
+  expect(said("machine.drain", {}, "mch_1")).toBe("Began to drain mch_1");
   expect(said("api_key.revoke", { name: "old", project_id: "prj_gone" })).toBe("Revoked the API key old in prj_gone");
+});
+
+test("a sentence alleges nothing that the record does not say", () => {
+  expect(said("billing.spending_limit", { limit_microusd: 120_000_000 }, "prj_gone")).toBe("Set the monthly limit of prj_gone to $120.00");
+  expect(said("billing.spending_limit", {}, "org_1")).toBe("Removed the monthly limit of the organization");
+  expect(said("member.change", { role: "user", role_before: "user", project_ids: null }, "usr_9")).toBe("Left the role of usr_9 as it was");
+  expect(said("member.change", { role: "user", role_before: "user", project_ids: [] }, "usr_9")).toBe("Changed the projects of usr_9 to none");
+  expect(said("api_key.change", { name: "new", name_before: "old", disabled: false })).toBe("Renamed the API key old to new");
+  expect(said("api_key.change", { name: "ci", disabled: false, expires_at: null, requests_per_minute: 7 })).toBe("Changed the API key ci");
+  expect(said("api_key.change", { name: "ci", disabled: false })).toBe("Enabled the API key ci");
 });
 
 test("whoever did it has a name", () => {

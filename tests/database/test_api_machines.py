@@ -255,9 +255,13 @@ async def test_its_life(cloud: Api) -> None:
         answer = await cloud.post(cloud.operator, f"/machines/{machine_id}/{verb}")
         assert (answer.status_code, answer.json()["state"]) == (200, state)
     records = await cloud.rows(
-        "SELECT action FROM audit_records WHERE target = :id ORDER BY at", id=machine_id
+        "SELECT action, details ->> 'name' FROM audit_records WHERE target = :id ORDER BY action",
+        id=machine_id,
     )
-    assert sorted(row[0] for row in records) == ["machine.drain", "machine.pause", "machine.resume"]
+    verbs = ("drain", "pause", "resume")
+    assert [tuple(row) for row in records] == [
+        (f"machine.{verb}", machine_id.replace("_", "-")) for verb in verbs
+    ]
     subjects = [mail["subject"] for mail in await cloud.mails()]
     name = machine_id.replace("_", "-")
     assert set(subjects) == {

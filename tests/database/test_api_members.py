@@ -51,7 +51,11 @@ async def test_what_changes_nothing_is_not_recorded(api: Api) -> None:
         ("billing.spending_limit", f"PUT {limits}/{home.project_id}", {"limit_microusd": 5_000_000}),
         ("project.rename", f"/projects/{home.project_id}", {"name": "renamed"}),
         ("api_key.change", f"/api-keys/{key['id']}", {"disabled": True}),
-        ("api_key.change", f"/api-keys/{key['id']}", {"requests_per_minute": 7, "name": "other"}),
+        (
+            "api_key.change",
+            f"/api-keys/{key['id']}",
+            {"requests_per_minute": 7, "name": "other", "disabled": True},
+        ),
         ("member.change", f"{organization}/members/{user_id}", {"project_ids": [home.project_id]}),
         ("member.change", f"{organization}/members/{user_id}", {"role": "admin"}),
         ("webhook.edit", f"{organization}/webhooks/{hook.json()['id']}", {"enabled": False}),
@@ -63,6 +67,12 @@ async def test_what_changes_nothing_is_not_recorded(api: Api) -> None:
             answer = await api.ask(home.admin, method or "PATCH", f"/api/v1{address}", json=body)
             assert answer.status_code == 200, answer.text
         assert (await actions(api, home)).count(action) == before + 1, (action, body)
+    listed = (await api.get(home.admin, f"{organization}/audit")).json()["items"]
+    renamed, _ = [one["details"] for one in listed if one["action"] == "api_key.change"]
+    changed = {"name": "other", "name_before": "app", "requests_per_minute": 7}
+    assert renamed == changed | {"project_id": home.project_id}, (
+        "what was so already is not said to have changed"
+    )
 
 
 async def test_second_organization(api: Api) -> None:

@@ -27,9 +27,13 @@ export function auditSentence(record: Pick<AuditRecord, "action" | "target" | "d
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-const machine = (said: (name: string) => string): Sentence => {
-  return (details, target) => said(details.text("name") || target("a machine"));
+/** By its id where an earlier version recorded no name: one of several must not be "a machine". */
+const machine = (said: (name: string, of: Details) => string): Sentence => {
+  return (of, target, id) => said(of.text("name") || target(id), of);
 };
+
+/** A project's limit, or the organization's. */
+const limitOf = (target: (otherwise: string) => string, id: string) => target(id.startsWith("org_") ? "the organization" : id);
 
 const SENTENCES: Record<string, Sentence | undefined> = {
   ...OF_CONTAINERS,
@@ -44,7 +48,7 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "project.remove": (of) => `Deleted the project ${of.text("name")}`,
 
   "api_key.create": (of) => `Created the API key ${of.text("name")}${of.inProject()}${of.text("scope") === "manage" ? ", which may manage containers" : ""}`,
-  "api_key.change": (of) => `${of.has("disabled") ? (of.is("disabled") ? "Disabled" : "Enabled") : "Changed"} the API key ${of.text("name")}${of.inProject()}`,
+  "api_key.change": changedKey,
   "api_key.rotate": (of) => `Rotated the API key ${of.text("name")}${of.inProject()}`,
   "api_key.revoke": (of) => `Revoked the API key ${of.text("name")}${of.inProject()}`,
 
@@ -52,10 +56,7 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "invitation.resend": (of) => `Sent the invitation to ${of.text("email")} again`,
   "invitation.withdraw": (of) => `Withdrew the invitation to ${of.text("email")}`,
   "invitation.accept": (of) => `${of.text("email") || "Somebody"} accepted the invitation`,
-  "member.change": (of, target, id) =>
-    of.text("role") === of.text("role_before")
-      ? `Changed the projects of ${target(id)} to ${of.names("project_ids") || "none"}`
-      : `Made ${target(id)} ${of.role()}`,
+  "member.change": (of, target, id) => changedMember(of, target(id)),
   "member.leave": (of) => `${of.text("email")} left`,
   "member.remove": (of) => `Removed ${of.text("email")}`,
 
@@ -63,7 +64,7 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "webhook.edit": (of) => `Changed the webhook ${of.text("url")}`,
   "webhook.remove": (of) => `Removed the webhook ${of.text("url")}`,
   "webhook.try": (of) => `Sent a test to the webhook ${of.text("url")}`,
-  "webhook.disable": (of) => `Switched a webhook off${of.because()}`,
+  "webhook.disable": (of, target, id) => `Switched the webhook ${of.text("url") || target(id)} off${of.because()}`,
 
   "billing.top_up": (of) =>
     of.text("method") === "bank_transfer"
@@ -74,12 +75,12 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "billing.transfer_expire": (of) => `Noted that a bank transfer of ${of.amount("amount")} did not arrive`,
   "billing.credit": (of) => `Gave ${of.amount("amount")} of credit${of.because()}`,
   "billing.initial_credit": (of) => `Gave ${of.amount("amount")} of credit to begin with`,
-  "billing.spending_limit": (of, target) =>
+  "billing.spending_limit": (of, target, id) =>
     of.has("limit_microusd")
-      ? `Set the monthly limit of ${target("the organization")} to ${of.amount("limit")}`
-      : `Removed the monthly limit of ${target("the organization")}`,
-  "billing.spending_alert": (of, target) =>
-    `${of.text("percent")} % of the monthly limit of ${target("the organization")} was spent: ${of.amount("spent")} of ${of.amount("limit")}`,
+      ? `Set the monthly limit of ${limitOf(target, id)} to ${of.amount("limit")}`
+      : `Removed the monthly limit of ${limitOf(target, id)}`,
+  "billing.spending_alert": (of, target, id) =>
+    `${of.text("percent")} % of the monthly limit of ${limitOf(target, id)} was spent: ${of.amount("spent")} of ${of.amount("limit")}`,
   "billing.low_credit": (of) =>
     `Warned that the credit ends within ${of.text("hours") === "1" ? "an hour" : `${of.text("hours")} hours`}: ${of.amount("available")} was left`,
   "billing.auto_top_up": (of) =>
@@ -107,11 +108,11 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "machine.verified": machine((name) => `${name} proved what it has`),
   "machine.promoted": machine((name) => `${name} ended its probation`),
   "machine.demoted": machine((name) => `${name} is on probation again`),
-  "machine.distrusted": (of, target) => `Paused ${target("a machine")}${of.because("because")}`,
+  "machine.distrusted": machine((name, of) => `Paused ${name}${of.because("because")}`),
   "machine.reclaim": machine((name) => `Took ${name} back`),
-  "machine.ban": (of, target) => `Banned ${target("a machine")}${of.because("because")}`,
+  "machine.ban": machine((name, of) => `Banned ${name}${of.because("because")}`),
   "machine.unban": machine((name) => `Lifted the ban on ${name}`),
-  "machine.void_earnings": (of, target) => `Took back what was held of the earnings of ${target("a machine")}${of.because()}`,
+  "machine.void_earnings": machine((name, of) => `Took back what was held of the earnings of ${name}${of.because()}`),
 
   "instance_type.create": (of, _, id) => `Added the instance type ${id} for ${of.amount("price_per_hour")}/h`,
   "instance_type.change": (_, __, id) => `Changed the instance type ${id}`,
@@ -123,3 +124,17 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "gateway.forget": (_, __, id) => `Forgot the gateway ${id}`,
   "user.sign_out": (_, target, id) => `Signed ${target(id)} out everywhere`,
 };
+
+function changedKey(of: Details): string {
+  const key = `the API key ${of.text("name")}${of.inProject()}`;
+  const others = ["expires_at", "requests_per_minute", "name_before"].some((name) => of.has(name));
+  if (of.has("disabled") && !others) return `${of.is("disabled") ? "Disabled" : "Enabled"} ${key}`;
+  return of.has("name_before") ? `Renamed the API key ${of.text("name_before")} to ${of.text("name")}${of.inProject()}` : `Changed ${key}`;
+}
+
+/** An earlier version also recorded what changed nothing: that took no project from anybody. */
+function changedMember(of: Details, member: string): string {
+  if (of.text("role") !== of.text("role_before")) return `Made ${member} ${of.role()}`;
+  if (of.has("project_ids")) return `Changed the projects of ${member} to ${of.names("project_ids") || "none"}`;
+  return `Left the role of ${member} as it was`;
+}

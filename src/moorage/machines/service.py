@@ -112,7 +112,7 @@ async def add(
     )
     token_row = await repository.add_machine(session, row, sha256(token))
     await session.refresh(row)
-    _record(session, row, actor_id, "machine.add", name=name)
+    _record(session, row, actor_id, "machine.add")
     await repository.tell_of_change(session)
     return row, token_row, token
 
@@ -143,7 +143,7 @@ async def new_command(
     token = new_join_token()
     token_row = await repository.replace_token(session, row.id, sha256(token))
     row.created_by = actor_id
-    _record(session, row, actor_id, "machine.new_command", name=row.name)
+    _record(session, row, actor_id, "machine.new_command")
     return token_row, token
 
 
@@ -181,7 +181,7 @@ async def join(
     row.joined_at = now
     token.used_with = _brought(wish)
     await _flush_keys(session)
-    _record(session, row, row.id, "machine.join", name=row.name)
+    _record(session, row, row.id, "machine.join")
     await repository.tell_of_change(session)
     return row, hubs
 
@@ -333,7 +333,9 @@ def _record(
     by: Speaker | None = None,
     **details: Any,
 ) -> None:
-    """In the installation's log; and in its owner's, which tells no more of the operator than that it was them."""
+    """In the installation's log; and in its owner's, which tells no more of the operator than that it was them. With its name,
+    which tells it from others also when it has left."""
+    details = {"name": row.name, **details}
     record_audit(session, None, actor=actor_id, action=action, target=row.id, **details)
     if row.owner_organization_id is not None:
         actor = "operator" if by is Speaker.OPERATOR else actor_id

@@ -177,5 +177,6 @@ async def _switch_off(session: AsyncSession, webhook: WebhookRow, why: str) -> N
         actor="system",
         action="webhook.disable",
         target=webhook.id,
+        url=webhook.url,
         reason=why,
     )

@@ -85,22 +85,25 @@ async def change_api_key(
         row.requests_per_minute = patch.requests_per_minute
     if "disabled" in sent and patch.disabled != (row.disabled_at is not None):
         row.disabled_at = now if patch.disabled else None
-    if _changeable(row) == before:
+    after = _changeable(row)
+    changed = {name for name, value in after.items() if value != before[name]}
+    if not changed:
         return row
     await key_changed(session)
-    _record(
-        session,
-        actor,
-        project,
-        row,
-        "api_key.change",
-        **patch.model_dump(mode="json", include=sent - {"name"}),
-    )
+    details = patch.model_dump(mode="json", include=changed - {"name"})
+    if "name" in changed:
+        details["name_before"] = before["name"]
+    _record(session, actor, project, row, "api_key.change", **details)
     return row
 
 
-def _changeable(row: ApiKeyRow) -> tuple[object, ...]:
-    return row.name, row.expires_at, row.requests_per_minute, row.disabled_at
+def _changeable(row: ApiKeyRow) -> dict[str, object]:
+    return {
+        "name": row.name,
+        "expires_at": row.expires_at,
+        "requests_per_minute": row.requests_per_minute,
+        "disabled": row.disabled_at is not None,
+    }
 
 
 async def rotate_api_key(
