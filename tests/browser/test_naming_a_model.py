@@ -54,3 +54,41 @@ def test_what_is_no_model_is_refused_at_once(browser: Browser, world: World) -> 
         expect(model).to_be_focused()
         expect(said).to_be_visible()
         assert len(world.hub.asked) == asked
+
+
+def test_keys_choose_nothing_by_themselves(browser: Browser, world: World, scene: Scene) -> None:
+    home = world.home("keys@example.com", "Quay", "keys")
+    with creating(browser, world, home) as page:
+        model = page.get_by_label("Model", exact=True)
+        expect(model).to_be_focused()
+        page.keyboard.type(QWEN)
+        expect(page.get_by_text("Found: public, apache-2.0, 4 files.")).to_be_visible()
+        # To look at another field is not to choose it.
+        image = page.get_by_label("Image", exact=True)
+        image.focus()
+        expect(page.get_by_role("radio", name="From a model")).to_be_checked()
+        expect(model).to_have_value(QWEN)
+        page.keyboard.type("ghcr.io/you/server:1.0")
+        expect(page.get_by_role("radio", name="Your own image")).to_be_checked()
+        expect(image).to_have_value("ghcr.io/you/server:1.0")
+        expect(image).to_be_focused()
+
+        page.get_by_role("radio", name="From a model").check()
+        go_on = page.get_by_role("button", name="Next: Base settings")
+        expect(go_on).not_to_have_attribute("data-loading", "true")
+        expect(page.get_by_text("Found: public, apache-2.0, 4 files.")).to_be_visible()
+        model.press("Enter")
+        expect(page.get_by_role("heading", name="Base settings")).to_be_visible()
+        expect(page.get_by_label("Image", exact=True)).to_have_value(re.compile("vllm-openai"))
+
+
+def test_a_phone_opens_the_step_without_its_keyboard(browser: Browser, world: World) -> None:
+    home = world.home("thumbs@example.com", "Quay", "phones")
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context.add_cookies([{"name": "moorage_session", "value": home.token, "url": world.url}])
+    page = context.new_page()
+    page.goto(f"{world.url}/projects/{home.project_id}/create")
+    model = page.get_by_label("Model", exact=True)
+    expect(model).to_be_visible()
+    expect(model).not_to_be_focused()
+    context.close()
