@@ -2,8 +2,34 @@
 import { expect, test } from "vitest";
 
 import { mistakesOfStart } from "@/pages/create/start/mistakes";
-import { ANEW, FROM_A_MODEL, wantedFile } from "@/pages/create/start/origin";
+import { whyNowhere } from "@/pages/create/start/nowhere";
+import { ANEW, type Fit, FROM_A_MODEL, type ModelPlan, wantedFile } from "@/pages/create/start/origin";
 import { EMPTY } from "@/containers/form/draft";
+
+const L40S = { instance_type: "l40s-48gb", gpu_model: "L40S", infrastructure: "operator", fits: true, capacity: 0, longest_context_tokens: null } as Fit;
+const H100 = { ...L40S, instance_type: "h100-80gb", gpu_model: "H100" };
+const CPU = { ...L40S, instance_type: "cpu-large", gpu_model: null, fits: false, capacity: 4 };
+
+const planOf = (fits: Fit[], model = { kind: "chat", format: "safetensors" }): ModelPlan =>
+  ({ message: "It is 9.1 GB short.", model, instance_types: fits }) as ModelPlan;
+
+test.each([
+  ["no machine has the GPU", [L40S, CPU], "It fits on l40s-48gb, but no machine here offers that GPU. Choose a GGUF model, which runs without a GPU, or ask the operator."],
+  ["several GPUs would do", [L40S, H100], "It fits on l40s-48gb and h100-80gb, but no machine here offers one of these GPUs. Choose a smaller model, or ask the operator."],
+  ["the GPU is here, but not two of it", [L40S, { ...L40S, instance_type: "l40s-48gb-x1", fits: false, capacity: 2 }], "It fits on l40s-48gb, but no machine here offers that type. Choose a smaller model, or ask the operator."],
+  ["a shorter context fits on what is here", [L40S, { ...CPU, longest_context_tokens: 4096 }], "It fits on l40s-48gb, but no machine here offers that GPU. A context of 4,096 tokens fits on cpu-large."],
+  ["all are in use", [{ ...L40S, capacity: 2 }, CPU], "It fits on l40s-48gb, but none is free now. A shorter context, or fewer requests at once, may fit on another."],
+  ["four would do", [L40S, H100, { ...L40S, instance_type: "a" }, { ...L40S, instance_type: "b" }], "It fits on l40s-48gb, h100-80gb, a and 1 more, but no machine here offers one of these GPUs. Choose a smaller model, or ask the operator."],
+  ["it fits on nothing", [CPU], "It is 9.1 GB short."],
+  ["it fits on others' machines alone", [{ ...L40S, infrastructure: "community" }, CPU], "It is 9.1 GB short."],
+])("where %s, it says so", (_, fits, sentence) => {
+  expect(whyNowhere(planOf(fits), "operator")).toBe(sentence);
+});
+
+test("who has a GGUF model already is not told to take one", () => {
+  const plan = planOf([L40S, CPU], { kind: "chat", format: "gguf" });
+  expect(whyNowhere(plan, "operator")).toContain("Choose a smaller model, or ask the operator.");
+});
 
 test("the address of a file chooses it until another is chosen", () => {
   const model = "https://huggingface.co/a/b-GGUF/blob/main/b-q8_0.gguf";

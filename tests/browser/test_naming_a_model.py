@@ -1,6 +1,9 @@
 """How a model is named at the first step: what people paste, what keys do, and what is said where there is no way on."""
 
+import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from playwright.sync_api import Browser, expect
 
@@ -92,3 +95,28 @@ def test_a_phone_opens_the_step_without_its_keyboard(browser: Browser, world: Wo
     expect(model).to_be_visible()
     expect(model).not_to_be_focused()
     context.close()
+
+
+def test_a_gpu_that_no_machine_has(browser: Browser, world: World, scene: Scene) -> None:
+    home = world.home("nogpu@example.com", "Quay", "plain")
+    with without_gpus(world), creating(browser, world, home) as page:
+        page.get_by_label("Model", exact=True).fill(QWEN)
+        sentence = page.get_by_text("It fits on l40s-48gb")
+        expect(sentence).to_contain_text("but no machine here offers")
+        expect(sentence).to_contain_text(
+            "Choose a GGUF model, which runs without a GPU, or ask the operator."
+        )
+        expect(sentence).not_to_be_focused()
+        page.get_by_role("button", name="Next: Base settings").click()
+        expect(sentence).to_be_focused()
+        expect(sentence).to_be_in_viewport()
+
+
+@contextmanager
+def without_gpus(world: World) -> Iterator[None]:
+    had = world.do(world.api.rows("SELECT engine, name, gpus FROM nodes WHERE gpus <> '[]'"))
+    world.do(world.api.execute("UPDATE nodes SET gpus = '[]'"))
+    yield
+    for one in had:
+        put_back = "UPDATE nodes SET gpus = CAST(:gpus AS jsonb) WHERE engine = :engine AND name = :name"
+        world.do(world.api.execute(put_back, gpus=json.dumps(one.gpus), engine=one.engine, name=one.name))

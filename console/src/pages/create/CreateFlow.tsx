@@ -68,9 +68,9 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
     scroller.current?.scrollTo(0, 0);
   }, [step]);
 
-  // Whoever was sent back to a field can write there at once.
+  // Whoever was sent back to a field can write there at once, and what no field can change is read out.
   useEffect(() => {
-    if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+    if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true], [data-mistake]")?.focus();
   }, [errors, step]);
 
   /** Forward only over steps without a mistake; back always. */

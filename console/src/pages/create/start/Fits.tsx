@@ -7,6 +7,7 @@ import { size } from "@/components/sizes";
 import type { Draft } from "@/containers/form/draft";
 
 import { FitRow } from "./FitRow";
+import { whyNowhere } from "./nowhere";
 import { canBeChosen, chosenFit, type Fit, isOffered, type ModelPlan, type Origin } from "./origin";
 import classes from "./Start.module.css";
 
@@ -80,7 +81,7 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
           {unfolded ? "Hide" : "Show"} {nobodys.length === 1 ? "1 type" : `${nobodys.length} types`} without a machine here
         </Button>
       ) : null}
-      {chosen ? null : <NothingToChoose sentence={taken(here) ?? plan.message} isMistake={error !== undefined} />}
+      {chosen ? null : <NothingToChoose sentence={whyNowhere(plan, infrastructure)} isMistake={error !== undefined} />}
       <p className={classes.footnote}>
         {reservedWords(shown)}
         {plan.context_bytes_per_request ? `A full-length request takes ${amountWords(plan.context_bytes_per_request)} of KV cache. ` : ""}
@@ -90,16 +91,9 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
   );
 }
 
-/** Where it fits but cannot be had. */
-function taken(fits: Fit[]): string | null {
-  const names = fits.filter((one) => one.fits).map((one) => one.instance_type);
-  if (names.length === 0) return null;
-  return `It fits on ${names.join(", ")}, but none of these is free now. A shorter context, or fewer requests at once, may fit on another.`;
-}
-
 function NothingToChoose({ sentence, isMistake }: { sentence: string; isMistake: boolean }) {
   return (
-    <p className={classes.nothing} data-strong={isMistake || undefined} role="status">
+    <p className={classes.nothing} data-mistake={isMistake || undefined} role="status" tabIndex={-1}>
       <CircleAlert size={16} strokeWidth={1.5} aria-hidden /> {sentence}
     </p>
   );
