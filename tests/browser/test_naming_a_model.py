@@ -38,6 +38,8 @@ def test_the_address_of_a_page_or_a_file_names_the_model(
             page.get_by_role("button", name=re.compile("Deploy for")).click()
         assert sent.value.post_data_json["file"] == GGUF_FILE
         page.wait_for_url(re.compile("/containers/ctr_"))
+        # Nobody has asked it for its list yet.
+        expect(page.get_by_role("region", name="Endpoint")).to_contain_text(f'"model": "{GGUF}"')
 
 
 def test_what_is_no_model_is_refused_at_once(browser: Browser, world: World) -> None:
