@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, expect
+from starlette.responses import JSONResponse
 
 from tests.browser.scene import Scene
 from tests.browser.test_create_from_model import GGUF, QWEN, creating
@@ -112,6 +113,17 @@ def test_a_gpu_that_no_machine_has(browser: Browser, world: World, scene: Scene)
         page.get_by_role("button", name="Next: Base settings").click()
         expect(sentence).to_be_focused()
         expect(sentence).to_be_in_viewport()
+
+
+def test_a_hub_that_answers_nonsense_is_asked_again(browser: Browser, world: World, scene: Scene) -> None:
+    home = world.home("nonsense@example.com", "Quay", "nonsense")
+    with creating(browser, world, home) as page:
+        world.hub.broken = JSONResponse(["nonsense"])
+        page.get_by_label("Model", exact=True).fill("Qwen/Qwen3-8B@v1.0")
+        expect(page.get_by_text("has a description that Moorage cannot read").first).to_be_visible()
+        world.hub.broken = None
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_text("Found: public")).to_be_visible()
 
 
 @contextmanager

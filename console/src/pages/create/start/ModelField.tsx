@@ -21,7 +21,7 @@ interface ModelFieldProps {
 /** Refusals that a token may change. */
 const WANTS_TOKEN = new Set(["model_gated", "model_not_found", "hub_token_refused"]);
 /** Refusals that time may change. */
-const PASSING = new Set(["hub_unreachable", "too_many_lookups", "connection_lost"]);
+const PASSING = new Set(["hub_unreachable", "hub_misbehaves", "too_many_lookups", "connection_lost"]);
 
 export function ModelField({ origin, change, asked, token, setToken, error, input, goOn }: ModelFieldProps) {
   const [showsToken, setShowsToken] = useState(token !== "");
