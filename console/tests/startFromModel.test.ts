@@ -1,9 +1,11 @@
 /** What the first step says of a model, where no server is asked. */
 import { expect, test } from "vitest";
 
+import { footnote } from "@/pages/create/start/footnote";
 import { mistakesOfStart } from "@/pages/create/start/mistakes";
 import { whyNowhere } from "@/pages/create/start/nowhere";
 import { ANEW, type Fit, FROM_A_MODEL, type ModelPlan, wantedFile } from "@/pages/create/start/origin";
+import { withTitles } from "@/pages/create/start/titles";
 import { EMPTY } from "@/containers/form/draft";
 
 const L40S = { instance_type: "l40s-48gb", gpu_model: "L40S", infrastructure: "operator", fits: true, capacity: 0, longest_context_tokens: null } as Fit;
@@ -29,6 +31,29 @@ test.each([
 test("who has a GGUF model already is not told to take one", () => {
   const plan = planOf([L40S, CPU], { kind: "chat", format: "gguf" });
   expect(whyNowhere(plan, "operator")).toContain("Choose a smaller model, or ask the operator.");
+});
+
+test("what is reserved is said once, of what is shown", () => {
+  const gpu = { gpu_model: "L40S", total_bytes: 100, usable_bytes: 93 };
+  const machine = { gpu_model: null, total_bytes: 100, usable_bytes: 90 };
+  expect(footnote([gpu, machine], 939_524_096)).toBe(
+    "Reserved for the system: 7 % of a GPU's memory, 10 % of the RAM on types without a GPU. The context of a full-length request takes 0.94 GB. ",
+  );
+  expect(footnote([gpu], null)).toBe("Reserved for the system: 7 % of a GPU's memory. ");
+  expect(footnote([], undefined)).toBe("");
+});
+
+test("a template that cannot serve it is called as its tile is", () => {
+  const templates = [
+    { name: "vllm", title: "vLLM" },
+    { name: "tgi", title: "TGI" },
+    { name: "llama-cpp", title: "llama.cpp" },
+  ];
+  const message = "tgi/vllm cannot be served by llama-cpp; choose vllm, tgi.";
+  expect(withTitles({ reason: "template_does_not_serve", message }, templates)).toBe(
+    "tgi/vllm cannot be served by llama.cpp; choose vLLM, TGI.",
+  );
+  expect(withTitles({ reason: "model_gated", message }, templates)).toBe(message);
 });
 
 test("the address of a file chooses it until another is chosen", () => {

@@ -126,6 +126,24 @@ def test_a_hub_that_answers_nonsense_is_asked_again(browser: Browser, world: Wor
         expect(page.get_by_text("Found: public")).to_be_visible()
 
 
+def test_words_are_the_same_everywhere(browser: Browser, world: World, scene: Scene) -> None:
+    home = world.home("words@example.com", "Quay", "words")
+    with creating(browser, world, home) as page:
+        page.get_by_label("Model", exact=True).fill(QWEN)
+        form = page.get_by_role("region", name="From a model")
+        expect(form).to_contain_text("context 15.0 GB")
+        expect(form).to_contain_text("Reserved for the system: 7 % of a GPU's memory. The context of a")
+        expect(form).not_to_contain_text("KV cache")
+        # Templates are called as their tiles are.
+        page.get_by_role("radio", name="From a template").check()
+        page.get_by_role("radiogroup", name="Template").get_by_role("radio", name="llama.cpp").check(
+            force=True
+        )
+        page.get_by_label("Model", exact=True).fill(QWEN)
+        refused = page.get_by_text("cannot be served by llama.cpp")
+        expect(refused.first).to_contain_text("choose vLLM, SGLang, TGI")
+
+
 @contextmanager
 def without_gpus(world: World) -> Iterator[None]:
     had = world.do(world.api.rows("SELECT engine, name, gpus FROM nodes WHERE gpus <> '[]'"))

@@ -3,10 +3,12 @@ import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
 
 import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
+import { templatesQuery } from "@/api/queries";
 import type { Draft } from "@/containers/form/draft";
 
 import { mistakenModel, namedModel } from "./modelId";
 import { type ModelPlan, type Origin, wantedFile } from "./origin";
+import { withTitles } from "./titles";
 
 const TYPING_PAUSE_MS = 400;
 
@@ -65,6 +67,7 @@ export function useModelPlan(
   const { data, error, isFetching, isPlaceholderData, refetch } = useQuery(
     planQuery(projectId, JSON.parse(paused) as Schemas["ModelWish"]),
   );
+  const templates = useQuery(templatesQuery).data ?? [];
   const isAsking = id !== null && (isFetching || paused !== written);
   const again = () => void refetch();
   if (id === null) {
@@ -76,7 +79,7 @@ export function useModelPlan(
   if (error) return { plan: null, refusal: { reason: codeOf(error), message: wordsOf(error) }, isAsking, again };
   if (data && !data.plan.ok) {
     const refusal = { reason: data.plan.reason ?? "", message: data.plan.message };
-    return { plan: null, refusal, isAsking, again };
+    return { plan: null, refusal: { ...refusal, message: withTitles(refusal, templates) }, isAsking, again };
   }
   return { plan: null, refusal: null, isAsking, again };
 }
