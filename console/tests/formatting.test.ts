@@ -6,7 +6,7 @@ import { byDay, lastDays } from "@/components/days";
 import { dollars } from "@/components/Money";
 import { priceRange } from "@/components/PriceRange";
 import { runOut } from "@/components/runOut";
-import { binaryUnit, size } from "@/components/sizes";
+import { binaryUnit, parameterCount, size } from "@/components/sizes";
 import { dayAndTime, duration, longDate, shortTime } from "@/components/times";
 import type { Billing } from "@/api/queries";
 import { hardware, shortDigest } from "@/containers/resources";
@@ -36,8 +36,19 @@ test.each([
   [900, "1 kB"],
   [5_100_000, "5 MB"],
   [8_200_000_000, "8.2 GB"],
+  [999_400_000, "999 MB"],
+  [999_900_000, "1.0 GB"],
+  [999_900, "1 MB"],
 ])("%d bytes are %s", (bytes, text) => {
   expect(size(bytes)).toBe(text);
+});
+
+test.each([
+  [494_032_768, "494 M"],
+  [999_885_952, "1.0 B"],
+  [7_615_616_512, "7.6 B"],
+])("%d parameters are %s", (parameters, text) => {
+  expect(parameterCount(parameters)).toBe(text);
 });
 
 test("a binary unit is the largest that there is one of", () => {

@@ -47,11 +47,12 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
     const chosen = changes.instanceType && !isOwnImage ? { ...origin, instanceType: changes.instanceType } : origin;
     keep(step === "start" || chosen === origin ? { draft: next, origin: chosen } : filledIn(next, chosen));
   };
-  const changeOrigin = (changes: Partial<Origin>) => {
+  const changeOrigin = (changes: Partial<Origin>, settings: Partial<Draft> = {}) => {
     const next = { ...origin, ...changes };
-    if (next.kind !== "image" || !next.filled) return keep({ draft, origin: next });
+    if (next.kind !== "image" || !next.filled) return keep({ draft: { ...draft, ...settings }, origin: next });
     const isTemplates = isAsFilled(draft, next.filled);
-    return keep({ draft: isTemplates ? cleared(draft, next.filled) : draft, origin: { ...next, filled: null } });
+    const left = isTemplates ? cleared(draft, next.filled) : draft;
+    return keep({ draft: { ...left, ...settings }, origin: { ...next, filled: null } });
   };
   /** What the plan says, in the fields of the other steps. */
   const filledIn = (into: Draft, from: Origin): Kept => {
@@ -67,9 +68,9 @@ export function CreateFlow({ projectId, begin }: { projectId: string; begin: Kep
     scroller.current?.scrollTo(0, 0);
   }, [step]);
 
-  // Whoever was sent back to a field can write there at once.
+  // Whoever was sent back to a field can write there at once, and what no field can change is read out.
   useEffect(() => {
-    if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+    if (Object.keys(errors).length > 0) scroller.current?.querySelector<HTMLElement>("[aria-invalid=true], [data-mistake]")?.focus();
   }, [errors, step]);
 
   /** Forward only over steps without a mistake; back always. */

@@ -16,7 +16,7 @@ import type { StartProps } from "./start/props";
 import { Start } from "./start/Start";
 import type { CreateStep } from "./steps";
 
-interface StepBodyProps extends StartProps {
+interface StepBodyProps extends Omit<StartProps, "goOn"> {
   step: CreateStep;
   projectId: string;
   go: (step: CreateStep) => void;
@@ -32,7 +32,7 @@ export function StepBody({ step, projectId, go, ...start }: StepBodyProps) {
       return (
         <>
           <StepHead learn={handbook.models} title="Start" text="What should run? Choose one way; you can change everything later." />
-          <Start {...start} />
+          <Start {...start} goOn={() => go("base")} />
         </>
       );
     case "base":

@@ -1,7 +1,7 @@
 /** Asks a container's server where its API is and which models it has: settings may be wrong about the first, and know nothing of
  * the second. */
 import type { Container } from "@/api/queries";
-import type { Served } from "@/containers/served";
+import { believedOf, type Served } from "@/containers/served";
 
 import { sent } from "./sent";
 
@@ -19,11 +19,12 @@ export async function askServer(container: Container, key: string): Promise<Serv
       }),
     );
     const answer: unknown = await response.json().catch(() => null);
-    if (response.ok) return { base, models: namesIn(answer) };
+    const names = namesIn(answer);
+    if (response.ok) return { base, models: names.length > 0 ? names : believedOf(container).models };
     if (response.status !== 404) return null;
   }
   // It lists no models; what it serves besides is where its settings say.
-  return { base: container.api_path, models: [] };
+  return believedOf(container);
 }
 
 function namesIn(answer: unknown): string[] {

@@ -2,7 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useCallback } from "react";
 
 import type { Container } from "@/api/queries";
-import { type Served, servedKey, useServed } from "@/containers/served";
+import { believedOf, type Served, servedKey, useServed } from "@/containers/served";
 
 import { askServer } from "./askServer";
 
@@ -12,7 +12,7 @@ export function useServer(container: Container, obtainKey: () => Promise<string>
   const served = useServed(container);
   const find = useCallback(async (): Promise<Served> => {
     const known = queries.getQueryData<Served>(servedKey(container.id));
-    const believed = { base: container.api_path, models: [] };
+    const believed = believedOf(container);
     if (known || container.asleep) return known ?? believed;
     const found = await askServer(container, await obtainKey()).catch(() => null);
     if (found) queries.setQueryData(servedKey(container.id), found);

@@ -7,12 +7,10 @@ import { size } from "@/components/sizes";
 import type { Draft } from "@/containers/form/draft";
 
 import { FitRow } from "./FitRow";
-import { canBeChosen, chosenFit, type Fit, isOffered, type ModelPlan, type Origin } from "./origin";
+import { footnote } from "./footnote";
+import { whyNowhere } from "./nowhere";
+import { canBeChosen, chosenFit, isOffered, type ModelPlan, type Origin } from "./origin";
 import classes from "./Start.module.css";
-
-type Memory = NonNullable<ModelPlan["memory"]>;
-/** Of a GB: as exactly as sizes are shown. */
-const TENTH = 1e8;
 
 interface FitsProps {
   plan: ModelPlan;
@@ -42,7 +40,7 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
   const parts = [
     { part: "weights" as const, words: `weights ${size(memory.weights_bytes)}` },
     { part: "server" as const, words: `server ${size(memory.server_bytes)}` },
-    ...(memory.context_bytes ? [{ part: "context" as const, words: `KV cache ${size(contextPart(memory))}` }] : []),
+    ...(memory.context_bytes ? [{ part: "context" as const, words: `context ${size(memory.context_bytes)}` }] : []),
     { part: "free" as const, words: "free" },
     { part: "reserved" as const, words: "reserved" },
   ];
@@ -80,52 +78,19 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
           {unfolded ? "Hide" : "Show"} {nobodys.length === 1 ? "1 type" : `${nobodys.length} types`} without a machine here
         </Button>
       ) : null}
-      {chosen ? null : <NothingToChoose sentence={taken(here) ?? plan.message} isMistake={error !== undefined} />}
+      {chosen ? null : <NothingToChoose sentence={whyNowhere(plan, infrastructure)} isMistake={error !== undefined} />}
       <p className={classes.footnote}>
-        {reservedWords(shown)}
-        {plan.context_bytes_per_request ? `A full-length request takes ${amountWords(plan.context_bytes_per_request)} of KV cache. ` : ""}
+        {footnote(shown, plan.context_bytes_per_request)}
         {pointless[0]?.obstacle ? `Types without a GPU are left out: ${pointless[0].obstacle}.` : ""}
       </p>
     </div>
   );
 }
 
-/** Where it fits but cannot be had. */
-function taken(fits: Fit[]): string | null {
-  const names = fits.filter((one) => one.fits).map((one) => one.instance_type);
-  if (names.length === 0) return null;
-  return `It fits on ${names.join(", ")}, but none of these is free now. A shorter context, or fewer requests at once, may fit on another.`;
-}
-
 function NothingToChoose({ sentence, isMistake }: { sentence: string; isMistake: boolean }) {
   return (
-    <p className={classes.nothing} data-strong={isMistake || undefined} role="status">
+    <p className={classes.nothing} data-mistake={isMistake || undefined} role="status" tabIndex={-1}>
       <CircleAlert size={16} strokeWidth={1.5} aria-hidden /> {sentence}
     </p>
   );
-}
-
-/** Rounded so that the parts add up to the sum above them. */
-function contextPart({ total_bytes: total, weights_bytes: weights, server_bytes: server, context_bytes: context }: Memory): number {
-  const [all, ...others] = [total, weights, server].map((bytes) => Math.round(bytes / TENTH) * TENTH);
-  const rest = others.reduce((left, part) => left - part, all ?? 0);
-  return Math.abs(rest - context) < 2 * TENTH ? rest : context;
-}
-
-/** "Reserved: 7 % of a GPU's memory and 10 % of a machine's, which a server cannot use." */
-function reservedWords(fits: Fit[]): string {
-  const shareOf = (isGpu: boolean) => {
-    const fit = fits.find((one) => (one.gpu_model !== null) === isGpu && one.total_bytes && one.usable_bytes);
-    return fit?.total_bytes && fit.usable_bytes ? Math.round((1 - fit.usable_bytes / fit.total_bytes) * 100) : null;
-  };
-  const [gpu, machine] = [shareOf(true), shareOf(false)];
-  const parts = [
-    ...(gpu === null ? [] : [`${gpu} % of a GPU's memory`]),
-    ...(machine === null ? [] : [`${machine} % of the RAM without one`]),
-  ];
-  return parts.length > 0 ? `Reserved: ${parts.join(", ")}; a server cannot use it. ` : "";
-}
-
-function amountWords(bytes: number): string {
-  return bytes >= 1e8 ? `${(bytes / 1e9).toFixed(2)} GB` : size(bytes);
 }

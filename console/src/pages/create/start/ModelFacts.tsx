@@ -1,4 +1,4 @@
-import { size } from "@/components/sizes";
+import { parameterCount, size } from "@/components/sizes";
 
 import type { ModelPlan } from "./origin";
 import classes from "./Start.module.css";
@@ -8,7 +8,7 @@ export function ModelFacts({ plan }: { plan: ModelPlan }) {
   const { model, memory } = plan;
   if (!model || !memory) return null;
   const figures: [string, string][] = [
-    ...(model.parameters ? ([[count(model.parameters), "parameters"]] as [string, string][]) : []),
+    ...(model.parameters ? ([[parameterCount(model.parameters), "parameters"]] as [string, string][]) : []),
     [model.precision.toUpperCase(), "precision"],
     [size(memory.weights_bytes), "weights"],
   ];
@@ -22,9 +22,4 @@ export function ModelFacts({ plan }: { plan: ModelPlan }) {
       ))}
     </dl>
   );
-}
-
-/** "7.6 B", "494 M". */
-function count(parameters: number): string {
-  return parameters >= 1e9 ? `${(parameters / 1e9).toFixed(1)} B` : `${Math.round(parameters / 1e6)} M`;
 }

@@ -15,14 +15,15 @@ interface ModelFieldProps {
   setToken: (token: string) => void;
   error: string | undefined;
   input: Ref<HTMLInputElement>;
+  goOn: () => void;
 }
 
 /** Refusals that a token may change. */
 const WANTS_TOKEN = new Set(["model_gated", "model_not_found", "hub_token_refused"]);
 /** Refusals that time may change. */
-const PASSING = new Set(["hub_unreachable", "too_many_lookups", "connection_lost"]);
+const PASSING = new Set(["hub_unreachable", "hub_misbehaves", "too_many_lookups", "connection_lost"]);
 
-export function ModelField({ origin, change, asked, token, setToken, error, input }: ModelFieldProps) {
+export function ModelField({ origin, change, asked, token, setToken, error, input, goOn }: ModelFieldProps) {
   const [showsToken, setShowsToken] = useState(token !== "");
   const { refusal } = asked;
   // Once it is wanted it stays, also while the hub is asked again with it.
@@ -37,6 +38,9 @@ export function ModelField({ origin, change, asked, token, setToken, error, inpu
           value={origin.model}
           error={refusal?.message ?? error}
           onChange={(event) => change({ model: event.currentTarget.value, ...ANEW, ...forgottenTemplate(origin) })}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.nativeEvent.isComposing) goOn();
+          }}
           rightSection={<Mark asked={asked} />}
           styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: 12, height: 40 } }}
           autoComplete="off"

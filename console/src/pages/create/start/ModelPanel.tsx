@@ -1,4 +1,4 @@
-import { useRef } from "react";
+import type { RefObject } from "react";
 
 import { Waiting } from "@/components/Patterns";
 
@@ -13,15 +13,15 @@ import type { StartProps } from "./props";
 import classes from "./Start.module.css";
 
 /** A model: what the hub says of it, where it fits, and what that fills in. */
-export function ModelPanel({ origin, changeOrigin, draft, change, asked, token, setToken, errors }: StartProps) {
+export function ModelPanel({ input, ...props }: StartProps & { input: RefObject<HTMLInputElement | null> }) {
+  const { origin, changeOrigin, draft, change, asked, token, setToken, errors, goOn } = props;
   const { plan } = asked;
-  const input = useRef<HTMLInputElement>(null);
   const settings = plan ? chosenFit(plan, origin, draft.infrastructure)?.settings : null;
   return (
     <>
       <div className={classes.panel}>
         <div className={classes.wish}>
-          <ModelField {...{ origin, asked, token, setToken, input }} change={changeOrigin} error={errors["model"]} />
+          <ModelField {...{ origin, asked, token, setToken, input, goOn }} change={changeOrigin} error={errors["model"]} />
           {plan ? <ModelFacts plan={plan} /> : null}
           {plan ? <Load plan={plan} origin={origin} change={changeOrigin} /> : null}
         </div>

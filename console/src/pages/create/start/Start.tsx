@@ -1,5 +1,5 @@
 import { Button, TextInput } from "@mantine/core";
-import { type ReactNode, useId } from "react";
+import { type ReactNode, useEffect, useId, useRef } from "react";
 
 import { providerOf } from "@/containers/form/BaseFields";
 import { EXAMPLE } from "@/containers/form/draft";
@@ -14,17 +14,22 @@ import classes from "./Start.module.css";
 export function Start(props: StartProps) {
   const { origin, changeOrigin } = props;
   const choose = (kind: Origin["kind"]) => changeOrigin({ kind });
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // Where fingers point, a field with the focus brings a keyboard that covers half of the page.
+    if (window.matchMedia("(pointer: fine)").matches) input.current?.focus({ preventScroll: true });
+  }, []);
   return (
     <div className={classes.ways} role="group" aria-label="What should run">
       <Way kind="model" title="From a model" text="We read its size, choose the server and work out the memory." {...{ origin, choose }}>
-        {origin.kind === "model" ? <ModelPanel {...props} /> : null}
+        {origin.kind === "model" ? <ModelPanel {...props} input={input} /> : null}
       </Way>
       <Way kind="template" title="From a template" text="A ready-made server; you choose the model." {...{ origin, choose }}>
         <Gallery
           template={origin.kind === "template" ? origin.template : null}
           choose={({ name, example }) => changeOrigin({ ...ANEW, kind: "template", template: name, model: example })}
         />
-        {origin.kind === "template" && origin.template ? <ModelPanel {...props} /> : null}
+        {origin.kind === "template" && origin.template ? <ModelPanel {...props} input={input} /> : null}
         {origin.kind === "template" && !origin.template && props.errors["model"] ? (
           <p className={classes.error}>{props.errors["model"]}</p>
         ) : null}
@@ -72,10 +77,9 @@ function OwnImage({ origin, changeOrigin, draft, change, errors }: StartProps) {
         placeholder="ghcr.io/you/server:1.0"
         value={isOwn ? draft.image : ""}
         error={isOwn ? errors["image"] : undefined}
-        onFocus={() => isOwn || changeOrigin({ kind: "image" })}
         onChange={(event) => {
           const image = event.currentTarget.value;
-          change({ image, provider: providerOf(image.trim()) ?? draft.provider });
+          changeOrigin({ kind: "image" }, { image, provider: providerOf(image.trim()) ?? draft.provider });
         }}
         styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)", fontSize: 12 } }}
         autoComplete="off"

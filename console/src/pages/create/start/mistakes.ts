@@ -1,6 +1,6 @@
 import { type Draft, type Errors, exposureMistake } from "@/containers/form/draft";
 
-import { modelId } from "./modelId";
+import { namedModel } from "./modelId";
 import type { Fit, Origin } from "./origin";
 import type { Asked } from "./useModelPlan";
 
@@ -9,8 +9,8 @@ export function mistakesOfStart({ draft, origin }: { draft: Draft; origin: Origi
   if (origin.kind === "image") return draft.image.trim() ? {} : { image: "Name the image to run." };
   if (origin.kind === "template" && !origin.template) return { model: "Choose a template." };
   if (!origin.model.trim()) return { model: "Choose a model." };
-  if (modelId(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
   if (asked.refusal) return { model: asked.refusal.message };
+  if (namedModel(origin.model) === null) return { model: "Write it as hf:ORGANIZATION/NAME." };
   if (!asked.plan) return { model: "The hub has not answered yet." };
   return { ...(fit ? {} : { "resources.instance_type": "No instance type that it fits on is free." }), ...exposureMistake(draft) };
 }

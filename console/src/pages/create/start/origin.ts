@@ -2,6 +2,8 @@
 import type { Schemas } from "@/api/client";
 import { type Draft, EMPTY, type Variable } from "@/containers/form/draft";
 
+import { namedModel } from "./modelId";
+
 export type ModelPlan = Schemas["ModelPlanRead"];
 export type Fit = Schemas["FitRead"];
 type ServerSettings = Schemas["ServerSettingsRead"];
@@ -14,6 +16,7 @@ export interface Origin {
   template: string | null;
   context: number | null;
   requests: number | null;
+  /** As it was chosen; the address of a file names one too. */
   file: string | null;
   instanceType: string | null;
   filled: Filled | null;
@@ -49,6 +52,11 @@ export const OWN_IMAGE: Origin = { ...FROM_A_MODEL, kind: "image" };
 /** Another model reads another number of tokens and comes in other files. */
 export const ANEW: Partial<Origin> = { context: null, requests: null, file: null, instanceType: null };
 
+/** One that was chosen goes before one that was pasted. */
+export function wantedFile({ model, file }: Pick<Origin, "model" | "file">): string | null {
+  return file ?? namedModel(model)?.file ?? null;
+}
+
 export function isOffered(fit: Fit, infrastructure: Draft["infrastructure"]): boolean {
   return infrastructure === "any" || fit.infrastructure === infrastructure;
 }
@@ -72,7 +80,7 @@ export function filledFrom(plan: ModelPlan, fit: Fit, origin: Origin): Filled | 
     templateTitle: template.title,
     context: plan.context_tokens ?? null,
     requests: plan.requests_at_once ?? null,
-    file: origin.file,
+    file: wantedFile(origin),
     name: (model.repository.split("/")[1] ?? "").replace(/[^\w.-]/g, "-").slice(0, 63),
     category: CATEGORIES[model.kind] ?? "",
     cacheGib: plan.cache?.size_gib ?? null,

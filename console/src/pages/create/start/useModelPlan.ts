@@ -3,24 +3,29 @@ import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
 
 import { api, body, type Schemas } from "@/api/client";
 import { messageOf, Problem } from "@/api/problem";
+import { templatesQuery } from "@/api/queries";
 import type { Draft } from "@/containers/form/draft";
 
-import { modelId } from "./modelId";
-import type { ModelPlan, Origin } from "./origin";
+import { mistakenModel, namedModel } from "./modelId";
+import { type ModelPlan, type Origin, wantedFile } from "./origin";
+import { withTitles } from "./titles";
 
 const TYPING_PAUSE_MS = 400;
 
 const planQuery = (projectId: string, wish: Schemas["ModelWish"]) =>
   queryOptions({
     queryKey: ["models", projectId, wish],
-    queryFn: ({ signal }) =>
-      body(
+    // The hub may call it otherwise than it was asked for, so the answer keeps the question.
+    queryFn: async ({ signal }) => ({
+      id: wish.model,
+      plan: await body(
         api.POST("/api/v1/projects/{project_id}/models/resolve", {
           params: { path: { project_id: projectId } },
           body: wish,
           signal,
         }),
       ),
+    }),
     enabled: wish.model !== "",
     // What is free changes by the minute; what the hub says, the API remembers.
     staleTime: 30_000,
@@ -47,13 +52,13 @@ export function useModelPlan(
   infrastructure: Draft["infrastructure"],
   token: string,
 ): Asked {
-  const id = origin.kind === "image" ? null : modelId(origin.model);
+  const id = origin.kind === "image" ? null : (namedModel(origin.model)?.id ?? null);
   const wish: Schemas["ModelWish"] = {
     model: id ?? "",
     template: origin.template,
     context_tokens: origin.context,
     requests_at_once: origin.requests,
-    file: origin.file,
+    file: wantedFile(origin),
     hub_token: token || null,
     infrastructure,
   };
@@ -62,13 +67,20 @@ export function useModelPlan(
   const { data, error, isFetching, isPlaceholderData, refetch } = useQuery(
     planQuery(projectId, JSON.parse(paused) as Schemas["ModelWish"]),
   );
+  const templates = useQuery(templatesQuery).data ?? [];
   const isAsking = id !== null && (isFetching || paused !== written);
   const again = () => void refetch();
-  if (id === null) return { plan: null, refusal: null, isAsking, again };
-  if (data?.ok && data.model?.id === id) return { plan: data, refusal: null, isAsking, again };
+  if (id === null) {
+    const mistake = origin.kind === "image" ? null : mistakenModel(origin.model);
+    return { plan: null, refusal: mistake === null ? null : { reason: "not_a_model_address", message: mistake }, isAsking, again };
+  }
+  if (data?.plan.ok && data.id === id) return { plan: data.plan, refusal: null, isAsking, again };
   if (isAsking || isPlaceholderData) return { plan: null, refusal: null, isAsking: true, again };
   if (error) return { plan: null, refusal: { reason: codeOf(error), message: wordsOf(error) }, isAsking, again };
-  if (data && !data.ok) return { plan: null, refusal: { reason: data.reason ?? "", message: data.message }, isAsking, again };
+  if (data && !data.plan.ok) {
+    const refusal = { reason: data.plan.reason ?? "", message: data.plan.message };
+    return { plan: null, refusal: { ...refusal, message: withTitles(refusal, templates) }, isAsking, again };
+  }
   return { plan: null, refusal: null, isAsking, again };
 }
 
