@@ -9,8 +9,12 @@ import pytest
 from api_support import Api, Home, assert_problem, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.catalog.defaults import default_catalogue
+from moorage.catalog.repository import replace_nodes
+from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.kit.clock import system_clock
 from moorage.models import service
+from moorage.models.choosing import choose
 from moorage.models.hub import look_up_model
 from moorage.models.lookups import ModelLookups
 from moorage.models.planning import PUBLIC_HUB
@@ -48,11 +52,23 @@ class Town:
         )
 
 
+async def has_machines(api: Api) -> None:
+    """All GPUs of the catalogue; what has the L4 takes nothing new."""
+    models = [one.gpu_model for one in default_catalogue() if one.gpu_model is not None]
+    gpus = tuple(GpuDevice(model, model, None) for model in models)
+    rest = tuple(one for one in gpus if one.model != "NVIDIA L4")
+    rack = NodeCapacity("rack", "operator", "amd64", 256_000, 2**40, rest)
+    edge = NodeCapacity("edge", "operator", "amd64", 64_000, 2**37, (gpus[0],), schedulable=False)
+    async with api.database.transaction() as session:
+        await replace_nodes(session, [rack, edge])
+
+
 @pytest.fixture(name="town")
 async def town_fixture(api: Api) -> AsyncIterator[Town]:
     async with running_hub() as (hub, url):
         hub.add_examples()
         api.app.state.settings = api.settings.model_copy(update={"model_hub": url})
+        await has_machines(api)
         yield Town(api, hub, url, await new_home(api))
 
 
@@ -162,7 +178,28 @@ async def test_what_does_not_fit_is_refused_before_money_is_held(town: Town) -> 
     assert await town.money_and_containers() != before
 
 
+async def test_what_no_machine_has_is_refused_before_money_is_held(town: Town) -> None:
+    async with town.api.database.transaction() as session:
+        await replace_nodes(session, [NodeCapacity("plain", "operator", "amd64", 64_000, 2**37, ())])
+    before = await town.money_and_containers()
+    found = await town.resolve(f"hf:{QWEN}")
+    assert (found["ok"], found["reason"], found["instance_type"]) == (True, "no_machine_has_it", None)
+    named = {"mode": "general", "instance_type": "l40s-48gb"}
+    for how in ({}, {"resources": named}):
+        problem = assert_problem(await town.deploy(f"hf:{QWEN}", **how), 422, "no_machine_has_it")
+        assert problem["detail"] == (
+            "It fits on l40s-48gb, but no machine here has that GPU. "
+            "Choose a GGUF model, which runs without one, or ask the operator."
+        )
+    assert await town.money_and_containers() == before
+    tiny = await town.deploy(f"hf:{GGUF}", requests_at_once=1)
+    assert tiny.status_code == 201, tiny.text
+
+
 async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Town) -> None:
+    async with town.api.database.transaction() as session:
+        lent = NodeCapacity("lent", "community", "amd64", 64_000, 2**37, ())
+        await replace_nodes(session, [lent], "lent")
     await town.api.rows(
         "UPDATE instance_types SET infrastructure = 'community' WHERE name = 'cpu-medium' RETURNING name"
     )
@@ -240,7 +277,7 @@ async def test_every_template_makes_a_container(town: Town) -> None:
         wish = ModelDeploy(
             model=template.example, template=template.name, requests_at_once=2, name=f"of {template.name}"
         )
-        choice = service.choose(facts, wish, offers, PUBLIC_HUB)
+        choice = choose(facts, wish, offers, PUBLIC_HUB)
         assert choice.plan.template is template
         body = service.container_of(wish, choice, offers, PUBLIC_HUB).model_dump(mode="json")
         path = f"/projects/{town.home.project_id}/containers"

@@ -14,6 +14,7 @@ from moorage.kit.errors import ConflictError, ModelError, NotFoundError, Unavail
 from moorage.kit.pagination import Page
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.models import service
+from moorage.models.choosing import choose
 from moorage.models.lookups import ModelLookups
 from moorage.models.schemas import ModelDeploy, ModelPlanRead, ModelWish, TemplateRead
 from moorage.models.shown import PastStarts, plan_json, refused_json, templates_json
@@ -59,7 +60,7 @@ async def resolve_model(
     try:
         hub = _hub(settings.model_hub)
         facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
-        choice = service.choose(facts, body, offers, hub)
+        choice = choose(facts, body, offers, hub)
         organization_id = access.project.organization_id
         past = PastStarts(organization_id, await known_to(session, organization_id))
         return plan_json(choice, offers, hub, past, largest_cache_gib(settings))
@@ -87,7 +88,7 @@ async def deploy_model(
     hub = _hub(settings.model_hub)
     facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
     wanted = service.container_of(
-        body, service.choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings)
+        body, choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings)
     )
     # Seconds have passed: who may do this, and where, is asked again.
     again = await access_project(session, access.actor, access.project.id, Permission.CONTAINER_MANAGE)

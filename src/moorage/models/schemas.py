@@ -162,7 +162,8 @@ class ModelPlanRead(BaseModel):
     instance_types: list[FitRead] = []
     """Cheap ones first, of every infrastructure."""
     instance_type: str | None = None
-    """The cheapest that fits, of the infrastructure that was asked for and of those that have room now where there are any."""
+    """The cheapest that fits, of the infrastructure that was asked for: of those that have room now, or else of those that a machine
+    here has. Null where it fits on none, or no machine has one; `reason` then says which."""
     settings: ServerSettingsRead | None = None
     """For that type."""
     cache: CacheSettings | None = None
