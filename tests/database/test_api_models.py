@@ -159,6 +159,10 @@ async def test_a_refusal_is_a_sentence(town: Town) -> None:
         assert found["message"].endswith(".")
         assert_problem(await town.deploy(model, **body), 422, reason)
     path = f"/projects/{town.home.project_id}/models/resolve"
+    short = await town.api.post(town.home.admin, path, {"model": f"hf:{QWEN}", "context_tokens": 0})
+    assert assert_problem(short, 422, "invalid_input")["errors"] == [
+        {"field": "context_tokens", "message": "must be at least 256"}
+    ]
     for model in ("Qwen", "hf:../..", "https://hub.example/a/b"):
         assert_problem(await town.api.post(town.home.admin, path, {"model": model}), 422, "invalid_input")
 

@@ -126,6 +126,24 @@ def test_a_gated_model_says_which_option_takes_the_token(moor: Moor, fake: FakeM
     assert "--hub-token-file" in result.stderr
 
 
+def test_a_refusal_is_the_sentence_that_helps(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("deploy", QWEN, "--instance-type", "l4-24gb")
+    assert result.exit_code == 2
+    assert result.stderr.strip() == (
+        "Error: It does not fit on l4-24gb: it is 9.1 GB short. It fits on l40s-48gb, or a context of 6,144 tokens."
+    )
+    told = json.loads(moor("deploy", QWEN, "--instance-type", "l4-24gb", "--json").stderr)["error"]
+    assert (told["code"], len(told["errors"])) == ("model_does_not_fit", 1)
+    unknown = moor("deploy", QWEN, "--instance-type", "nope")
+    assert "`moor instance-types` lists what there is." in unknown.stderr
+
+
+def test_what_fits_nowhere_is_said_once(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("deploy", "hf:acme/huge")
+    assert (result.exit_code, result.stderr.count("does not fit")) == (2, 1)
+    assert fake.asked("POST", "/projects/prj_one/models/deploy") == []
+
+
 def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", "hf:acme/gone", "--json")
     assert result.exit_code != 0
@@ -141,6 +159,8 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
         ((QWEN, "--as-proposed"), "sets --as-proposed. Leave it out"),
         ((QWEN, "-f", "container.toml"), "one of these"),
         (("--image", "x", "--context", "5"), "need a model"),
+        ((QWEN, "--context", "0"), "--context 0 is too short"),
+        ((QWEN, "--requests", "0"), "Give it 1 or more"),
         (("--image", "x", "--dry-run"), "need a model"),
     ],
 )
