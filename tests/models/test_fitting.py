@@ -232,6 +232,23 @@ def test_wishes_that_cannot_be_met(wish: dict[str, Any], code: str) -> None:
     assert refused.value.code == code
 
 
+def test_a_gguf_file_of_what_has_none() -> None:
+    with pytest.raises(NotUsableError, match=r"has no GGUF files\. Leave --gguf out, or name a") as refused:
+        planned(QWEN, gguf="Q4_K_M")
+    assert refused.value.code == "file_not_found"
+
+
+def test_a_revision_that_no_server_fetches() -> None:
+    listed = {"siblings": [{"rfilename": "m-Q4_K_M.gguf", "size": 10**9}]}
+    found = facts_from(parse_reference("hf:acme/m-GGUF@v1.0"), listed)
+    with pytest.raises(NotUsableError) as refused:
+        plan(found, Wish(), PUBLIC_HUB)
+    assert (refused.value.code, str(refused.value)) == (
+        "no_template",
+        "cannot be served at v1.0: llama.cpp and Ollama serve only main; leave out @v1.0",
+    )
+
+
 def test_the_hubs_count_comes_first_and_the_configurations_second() -> None:
     counted = planned(QWEN).weights
     assert (counted.counted_by, counted.parameters) == ("configuration", COUNTED[QWEN])

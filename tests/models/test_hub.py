@@ -174,10 +174,22 @@ async def test_what_is_no_model(asked: Asked) -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         ({"README.md": b""}, {}, "not_a_model", "has no weights"),
         (
-            {"adapter_config.json": b"{}", "adapter_model.safetensors": 5},
+            {
+                "adapter_config.json": b'{"base_model_name_or_path": "Qwen/Qwen3-8B"}',
+                "adapter_model.safetensors": 5,
+            },
             {},
             "not_a_whole_model",
-            "is an adapter",
+            "Deploy the model that it was made for, hf:Qwen/Qwen3-8B\\.",
+        ),
+        (
+            {
+                "adapter_config.json": b'{"base_model_name_or_path": "/home/me/model"}',
+                "adapter_model.safetensors": 5,
+            },
+            chat,
+            "not_a_whole_model",
+            "Deploy the model that it was made for\\.",
         ),
         ({"model.safetensors": 5}, chat, "not_a_model", "has no configuration"),
         (
@@ -219,6 +231,18 @@ async def test_a_hub_that_misbehaves(asked: Asked) -> None:
         with pytest.raises(UnavailableError, match=clause) as refused:
             await asked(f"hf:{QWEN}")
         assert refused.value.code == "hub_unreachable"
+
+
+@pytest.mark.parametrize("body", ["<!doctype html><title>Sign in</title>", "[]", "null"])
+async def test_what_answers_is_not_a_hub(asked: Asked, body: str) -> None:
+    asked.hub.broken = Response(body)
+    with pytest.raises(ModelError) as refused:
+        await asked(f"hf:{QWEN}")
+    assert refused.value.code == "hub_misbehaves"
+    assert refused.value.message == (
+        f"{asked.url.partition('://')[2]} answered something that is not a model's description. "
+        "Try again; if it stays, tell the operator."
+    )
 
 
 async def test_a_hub_that_is_away() -> None:
