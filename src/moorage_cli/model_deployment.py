@@ -9,6 +9,7 @@ from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.container_file import DeployOptions, cache_option
 from moorage_cli.errors import CliError, ExitCode, UsageError
+from moorage_cli.model_names import instead_of, is_model
 from moorage_cli.secret_values import environment_option, read_environment_file, read_secret
 from moorage_cli.session import Session
 
@@ -49,10 +50,8 @@ class ModelOptions:
 
 def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping[str, str]) -> Record:
     """Of `POST …/models/deploy`, without its resources."""
-    if not model.model.startswith("hf:"):
-        raise UsageError(
-            f"{model.model!r} is not a model. Write hf:ORGANIZATION/NAME, or --image {model.model} for an image."
-        )
+    if not is_model(model.model):
+        raise UsageError(f"{model.model!r} is not a model. {instead_of(model.model)}")
     if model.context is not None and model.context < LEAST_CONTEXT:
         raise UsageError(
             f"--context {model.context} is too short: it counts the tokens of prompt and answer together. "

@@ -220,6 +220,19 @@ async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Tow
     assert made.json()["infrastructure"] == "community"
 
 
+async def test_the_address_of_a_file_is_the_model_and_the_file(town: Town) -> None:
+    page = f"https://huggingface.co/{GGUF}"
+    file = "qwen2.5-0.5b-instruct-q4_k_m.gguf"
+    found = await town.resolve(f"{page}/blob/main/{file}?download=true", requests_at_once=1)
+    assert (found["model"]["id"], found["model"]["precision"]) == (f"hf:{GGUF}", "Q4_K_M")
+    made = await town.deploy(f"{page}/resolve/main/{file}", requests_at_once=1)
+    assert made.status_code == 201, made.text
+    assert f"--hf-file {file} " in made.json()["start_command"]
+    assert made.json()["name"] == "Qwen2.5-0.5B-Instruct-GGUF"
+    other = await town.deploy(f"{page}/blob/main/{file}", file="Q9", requests_at_once=1)
+    assert_problem(other, 422, "file_not_found")
+
+
 async def test_a_container_comes_of_it(town: Town) -> None:
     answer = await town.deploy(
         f"hf:{GGUF}", name="tiny", hub_token=TOKEN, env={"OWN": "value"}, requests_at_once=1

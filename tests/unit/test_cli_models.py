@@ -14,6 +14,7 @@ from moorage_cli.container_file import DeployOptions
 from moorage_cli.errors import UsageError
 from moorage_cli.first_answer import in_words
 from moorage_cli.model_deployment import ModelOptions, model_body, with_resources
+from moorage_cli.model_names import usual_name
 
 QWEN = "hf:Qwen/Qwen2.5-7B-Instruct"
 
@@ -37,6 +38,23 @@ def test_deploy_a_model(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
         "resources": {"mode": "general", "instance_type": "l40s-48gb"},
     }
     assert "hf_secret" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pasted", "name"),
+    [
+        ("https://huggingface.co/Qwen/Qwen3-8B/tree/main?x=1", "Qwen3-8B"),
+        ("https://huggingface.co/Qwen/Qwen3-8B", "Qwen3-8B"),
+        ("hf.co/Qwen/Qwen3-8B-GGUF:Q4_K_M", "Qwen3-8B-GGUF"),
+        ("HF:Qwen/Qwen3-8B@v1.0", "Qwen3-8B"),
+    ],
+)
+def test_what_people_copy_goes_to_the_api_as_it_is(
+    moor: Moor, fake: FakeMoorage, pasted: str, name: str
+) -> None:
+    assert moor("deploy", pasted, "--no-wait").exit_code == 0
+    assert fake.asked("POST", "/projects/prj_one/models/deploy") == [{"model": pasted}]
+    assert usual_name(pasted) == name
 
 
 def test_the_api_chooses_the_type_unless_somebody_says(moor: Moor, fake: FakeMoorage) -> None:
@@ -154,7 +172,9 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("vllm/vllm-openai",), "is not a model"),
+        (("vllm/vllm-openai",), "Write hf:vllm/vllm-openai for a model, or --image vllm/vllm-openai for"),
+        (("Qwen/Qwen3-8B",), "is not a model. Write hf:Qwen/Qwen3-8B for a model."),
+        (("nginx:1",), "Write hf:ORGANIZATION/NAME, or --image nginx:1 for an image."),
         ((QWEN, "--image", "x", "--port", "80"), "sets --image, --port. Leave them out"),
         ((QWEN, "--as-proposed"), "sets --as-proposed. Leave it out"),
         ((QWEN, "-f", "container.toml"), "one of these"),

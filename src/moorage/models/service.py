@@ -20,7 +20,7 @@ from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.models.choosing import Choice, Offers, best_of, named_of
 from moorage.models.planning import ModelPlan, ServerSettings, settings_for
-from moorage.models.reference import ModelReference, parse_reference
+from moorage.models.reference import AskedModel, ModelReference, parse_asked
 from moorage.models.schemas import ModelDeploy
 from moorage.models.templates import Template
 
@@ -35,9 +35,9 @@ async def load_offers(session: AsyncSession, cpu_overcommit: float) -> Offers:
     return Offers(types, room, {model: gpu_facts(model, room.nodes) for model in models}, cpu_overcommit)
 
 
-def parsed(model: str) -> ModelReference:
+def parsed(model: str) -> AskedModel:
     try:
-        return parse_reference(model)
+        return parse_asked(model)
     except ValueError as exc:
         raise InvalidInputError(f"model {exc}.", fields=(FieldError("model", str(exc)),)) from exc
 
