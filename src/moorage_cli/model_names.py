@@ -5,7 +5,9 @@ import re
 _HUB = re.compile(r"(hf:|https?://|((www\.)?huggingface\.co|hf\.co)/)", re.IGNORECASE)
 _IMAGE = re.compile(r"[a-z0-9._/:@-]+")
 """Repositories of images have no capitals, tags may; models' names mostly have some."""
-_ORGANIZATION_AND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?")
+_ORGANIZATION_AND_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(@[A-Za-z0-9._/-]+)?"
+)
 
 
 def is_model(text: str) -> bool:

@@ -227,6 +227,24 @@ def test_it_has_a_cache_in_which_it_fits(
     assert (made.cache.size_gib if made.cache is not None else None) == size_gib
 
 
+def test_a_cache_that_the_download_does_not_fit_in_is_refused() -> None:
+    """It would fill, and end every start."""
+    offers = offered(OURS)
+
+    def made(size_gib: int) -> None:
+        wanted = ModelDeploy(model=MODEL, cache={"size_gib": size_gib})
+        choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+        service.container_of(wanted, choice, offers, PUBLIC_HUB, 1024)
+
+    with pytest.raises(InvalidInputError) as refused:
+        made(1)
+    assert refused.value.message == (
+        "cache.size_gib is too small for the 1.0 GB to download; give it at least 2 GiB."
+    )
+    assert [one.field for one in refused.value.fields] == ["cache.size_gib"]
+    made(2)
+
+
 def test_it_sleeps_if_that_is_asked() -> None:
     offers, wanted = offered(OURS), ModelDeploy(model=MODEL, sleep_after_s=600)
     choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)

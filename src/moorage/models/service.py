@@ -19,6 +19,7 @@ from moorage.containers.schemas import (
 from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.models.choosing import Choice, Offers, best_of, named_of
+from moorage.models.memory import gigabytes
 from moorage.models.planning import ModelPlan, ServerSettings, settings_for
 from moorage.models.reference import AskedModel, ModelReference, parse_asked
 from moorage.models.schemas import ModelDeploy
@@ -26,6 +27,8 @@ from moorage.models.templates import Template
 
 _CACHE_PER_DOWNLOAD = 1.2
 _COMPILED_GIB = 4
+_LEAST_COMPILED_GIB = 1
+"""What servers compile for most models; the default leaves room for more."""
 
 
 async def load_offers(session: AsyncSession, cpu_overcommit: float) -> Offers:
@@ -64,7 +67,7 @@ def container_of(
         infrastructure=wish.infrastructure,
         accept_exposure=wish.accept_exposure,
         sleep_after_s=wish.sleep_after_s,
-        cache=wish.cache if "cache" in wish.model_fields_set else cache_for(choice.plan, largest_cache_gib),
+        cache=_cache(wish, choice.plan, largest_cache_gib),
     )
 
 
@@ -73,6 +76,19 @@ def cache_for(plan: ModelPlan, largest_gib: int) -> CacheSettings | None:
     installation has no room for that: one that is too small would end every start."""
     size_gib = math.ceil(plan.demand.download_bytes * _CACHE_PER_DOWNLOAD / 2**30) + _COMPILED_GIB
     return CacheSettings(size_gib=size_gib) if size_gib <= largest_gib else None
+
+
+def _cache(wish: ModelDeploy, plan: ModelPlan, largest_gib: int) -> CacheSettings | None:
+    """Raises `InvalidInputError` where the download has no room in it: every start would end at the cache's limit."""
+    if "cache" not in wish.model_fields_set:
+        return cache_for(plan, largest_gib)
+    least_gib = math.ceil(plan.demand.download_bytes / 2**30) + _LEAST_COMPILED_GIB
+    if wish.cache is not None and wish.cache.size_gib < least_gib:
+        download = gigabytes(plan.demand.download_bytes)
+        message = f"is too small for the {download} to download; give it at least {least_gib} GiB"
+        fields = (FieldError("cache.size_gib", message),)
+        raise InvalidInputError(f"cache.size_gib {message}.", fields=fields)
+    return wish.cache
 
 
 def environment_of(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:

@@ -41,7 +41,10 @@ def deploy(
     session: Session,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[hf:ORG/NAME[@REVISION]]", help="A model to serve instead of an image, or the address of its page."),
+        typer.Argument(
+            metavar="[hf:ORG/NAME[@REVISION]]",
+            help="A model to serve instead of an image, or the address of its page.",
+        ),
     ] = None,
     file: Annotated[
         Path | None,
