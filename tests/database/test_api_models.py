@@ -246,9 +246,13 @@ async def test_a_container_comes_of_it(town: Town) -> None:
         f"/app/llama-server --hf-repo {GGUF} --hf-file qwen2.5-0.5b-instruct-q4_k_m.gguf --host 0.0.0.0 --port 8080 "
         "--ctx-size 16384 --parallel 1"
     )
-    assert set(made["env"]) == {"HF_ENDPOINT", "HF_TOKEN", "OWN"}
+    assert set(made["env"]) == {"HF_TOKEN", "OWN"}
+    assert made["plain_env"] == {"HF_ENDPOINT": town.url}, "it is no secret, and not masked in logs"
     assert TOKEN not in "".join(town.api.answers)
     assert TOKEN not in await town.api.dump()
+    own = {"HF_ENDPOINT": "https://hub.example"}
+    theirs = (await town.deploy(f"hf:{GGUF}", name="own", env=own, requests_at_once=1)).json()
+    assert (set(theirs["env"]), theirs["plain_env"]) == ({"HF_ENDPOINT"}, {})
     named = await town.deploy(f"hf:{GGUF}", requests_at_once=1)
     assert named.json()["name"] == "Qwen2.5-0.5B-Instruct-GGUF"
 

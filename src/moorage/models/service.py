@@ -61,7 +61,8 @@ def container_of(
         start_command=settings.start_command,
         port=settings.port,
         health_check=HealthCheck(path=settings.health_path, timeout_s=settings.health_timeout_s),
-        env=environment_of(settings, wish),
+        env=_secret_environment(wish),
+        plain_env=_plain_environment(settings, wish),
         api_path=ApiPath(settings.api_path),
         # As it was said: a type of another infrastructure is refused by whoever makes the container.
         infrastructure=wish.infrastructure,
@@ -91,9 +92,16 @@ def _cache(wish: ModelDeploy, plan: ModelPlan, largest_gib: int) -> CacheSetting
     return wish.cache
 
 
-def environment_of(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:
+def _secret_environment(wish: ModelDeploy) -> dict[str, str]:
     token = {"HF_TOKEN": wish.hub_token} if wish.hub_token is not None else {}
-    return {**settings.environment, **token, **wish.env}
+    return {**token, **wish.env}
+
+
+def _plain_environment(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:
+    """What the template sets is public: as a secret it would be masked in the logs, such as the hub's address in every line about
+    the download."""
+    own = _secret_environment(wish)
+    return {name: value for name, value in settings.environment.items() if name not in own}
 
 
 def name_of(reference: ModelReference) -> str:
