@@ -17,7 +17,8 @@ from moorage.models.facts import ModelFacts, facts_from
 from moorage.models.planning import PUBLIC_HUB
 from moorage.models.reference import parse_reference
 from moorage.models.schemas import ModelDeploy
-from moorage.models.shown import PastStarts, plan_json
+from moorage.models.shown import PastStarts, plan_json, templates_json
+from moorage.models.templates import gallery
 from tests.models.configurations import COUNTED, config_of
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
@@ -187,6 +188,17 @@ def test_what_machines_have_may_be_waited_for(offers: Offers, words: str) -> Non
     wanted = ModelDeploy(model=f"hf:{QWEN}")
     choice = choose(facts_of(QWEN), wanted, offers, PUBLIC_HUB)
     assert service.container_of(wanted, choice, offers, PUBLIC_HUB).resources.instance_type == "l40s-48gb"
+
+
+def test_a_template_costs_what_it_can_be_had_for() -> None:
+    """The cheapest sizes are too small for the server itself, and no machine has the cheapest GPU."""
+    offers = with_machines(machine("one", "NVIDIA L40S"))
+    cheapest = {one.name: one.instance_type for one in templates_json(gallery(), offers)}
+    assert (cheapest["llama-cpp"], cheapest["vllm"]) == ("cpu-medium", "l40s-48gb")
+    without = {
+        one.name: one.instance_type for one in templates_json(gallery(), with_machines(machine("one")))
+    }
+    assert (without["llama-cpp"], without["vllm"]) == ("cpu-medium", None)
 
 
 def test_an_unknown_type_is_refused_with_the_names_of_those_that_are_there() -> None:

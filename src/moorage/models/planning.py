@@ -171,10 +171,8 @@ def _serving(facts: ModelFacts, hub: str) -> list[Template]:
     if facts.gated or facts.private or hub.rstrip("/") != PUBLIC_HUB:
         able = [one for one in serving if not one.public_hub_only]
         if not able:
-            raise NotUsableError(
-                "no_template",
-                f"cannot be fetched: {_listed(serving)} only public models of {PUBLIC_HUB}",
-            )
+            public = f"only public models of {PUBLIC_HUB}"
+            raise NotUsableError("no_template", f"cannot be fetched: {_listed(serving)} {public}")
         serving = able
     return serving
 

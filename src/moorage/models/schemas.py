@@ -188,5 +188,5 @@ class TemplateRead(BaseModel):
     memory_bytes: int
     """What it takes itself, beside a model."""
     instance_type: str | None
-    """The cheapest that it runs on; whether a model fits there is the model's matter."""
+    """The cheapest that it runs on and that a machine here has; whether a model fits there is the model's matter."""
     price_per_hour_microusd: int | None

@@ -110,10 +110,16 @@ def name_of(reference: ModelReference) -> str:
 
 
 def cheapest_for(template: Template, offers: Offers) -> InstanceType | None:
+    """Of what a machine here has, and of what holds the server itself: the least that it can cost, whatever the model."""
+
     def runs_on(one: InstanceType) -> bool:
         gpu = offers.gpu(one)
         device = "cpu" if one.gpu_model is None else "gpu"
-        return template.image_for(device, gpu.capability if gpu is not None else None) is not None
+        if template.image_for(device, gpu.capability if gpu is not None else None) is None:
+            return False
+        memory_bytes = one.memory_bytes if gpu is None else gpu.memory_bytes
+        has_room = memory_bytes is not None and memory_bytes > template.fixed_bytes
+        return has_room and offers.could_ever_hold(one, one.infrastructure)
 
     able = [one for one in offers.types if runs_on(one)]
     return min(able, key=lambda one: (one.price_per_hour_microusd, one.name), default=None)
