@@ -141,7 +141,7 @@ def show_plan(session: Session, found: "ModelPlanRead", until_it_answers: str) -
     ]
     session.output.pairs([(name, value) for name, value in pairs if value])
     session.output.line(found["message"])
-    columns = ("INSTANCE TYPE", "MEMORY", "NEEDED", "USD/HOUR", "FREE", "FITS")
+    columns = ("INSTANCE TYPE", "MEMORY", "USABLE", "NEEDED", "USD/HOUR", "FREE", "FITS")
     session.output.table(
         columns, [_row(one) for one in found["instance_types"]], "There are no instance types yet."
     )
@@ -163,6 +163,7 @@ def _row(one: "FitRead") -> list[str]:
     return [
         one["instance_type"],
         f"{count}{gigabytes(one['total_bytes'])}",
+        gigabytes(one["usable_bytes"]),
         gigabytes(one["memory"]["total_bytes"]) if one["memory"] else "-",
         shown_price(one["price_per_hour_microusd"]),
         str(one["free"]),

@@ -105,6 +105,9 @@ def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     assert result.exit_code == 0, result.stderr
     for words in ("7.6 B", "bf16", "15.2 GB", "vllm (Chat under load)", "Fits with --context 6144.", "1.55"):
         assert words in result.stdout
+    header, short, _ = result.stdout.splitlines()[-3:]
+    assert header.split()[2:5] == ["MEMORY", "USABLE", "NEEDED"]
+    assert short.split()[3:7:2] == ["22.5", "31.6"], "which is 9.1 GB short"
     assert fake.asked("POST", "/projects/prj_one/models/deploy") == []
     machine = moor("deploy", QWEN, "--dry-run", "--json")
     assert json.loads(machine.stdout)["instance_type"] == "l40s-48gb"
