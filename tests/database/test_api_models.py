@@ -253,6 +253,9 @@ async def test_a_container_comes_of_it(town: Town) -> None:
     own = {"HF_ENDPOINT": "https://hub.example"}
     theirs = (await town.deploy(f"hf:{GGUF}", name="own", env=own, requests_at_once=1)).json()
     assert (set(theirs["env"]), theirs["plain_env"]) == ({"HF_ENDPOINT"}, {})
+    same = {"HF_ENDPOINT": town.url}
+    repeated = (await town.deploy(f"hf:{GGUF}", name="same", env=same, requests_at_once=1)).json()
+    assert (len(repeated["env"]), repeated["plain_env"]) == (0, same)
     named = await town.deploy(f"hf:{GGUF}", requests_at_once=1)
     assert named.json()["name"] == "Qwen2.5-0.5B-Instruct-GGUF"
 

@@ -20,7 +20,7 @@ from moorage.containers.spec import ApiPath
 from moorage.kit.errors import FieldError, InvalidInputError
 from moorage.models.choosing import Choice, Offers, best_of, named_of
 from moorage.models.memory import gigabytes
-from moorage.models.planning import ModelPlan, ServerSettings, settings_for
+from moorage.models.planning import ModelPlan, settings_for
 from moorage.models.reference import AskedModel, ModelReference, parse_asked
 from moorage.models.schemas import ModelDeploy
 from moorage.models.templates import Template
@@ -52,6 +52,7 @@ def container_of(
     fit = best_of(choice) if wish.resources is None else named_of(choice, wish.resources.instance_type)
     resources = wish.resources or GeneralResources(instance_type=fit.instance_type.name)
     settings = settings_for(choice.plan, fit.instance_type, offers.gpu(fit.instance_type), hub)
+    own = _own_environment(wish)
     return ContainerCreate(
         name=wish.name if wish.name is not None else name_of(choice.plan.facts.reference),
         category=wish.category,
@@ -61,8 +62,14 @@ def container_of(
         start_command=settings.start_command,
         port=settings.port,
         health_check=HealthCheck(path=settings.health_path, timeout_s=settings.health_timeout_s),
-        env=_secret_environment(wish),
-        plain_env=_plain_environment(settings, wish),
+        env={name: value for name, value in own.items() if settings.environment.get(name) != value},
+        # What the template sets is public. As a secret it would be masked in the logs, such as the hub's address in every line
+        # about the download.
+        plain_env={
+            name: value
+            for name, value in settings.environment.items()
+            if name not in own or own[name] == value
+        },
         api_path=ApiPath(settings.api_path),
         # As it was said: a type of another infrastructure is refused by whoever makes the container.
         infrastructure=wish.infrastructure,
@@ -92,16 +99,10 @@ def _cache(wish: ModelDeploy, plan: ModelPlan, largest_gib: int) -> CacheSetting
     return wish.cache
 
 
-def _secret_environment(wish: ModelDeploy) -> dict[str, str]:
+def _own_environment(wish: ModelDeploy) -> dict[str, str]:
+    """What whoever deploys it sets; they may also repeat what the template does."""
     token = {"HF_TOKEN": wish.hub_token} if wish.hub_token is not None else {}
     return {**token, **wish.env}
-
-
-def _plain_environment(settings: ServerSettings, wish: ModelDeploy) -> dict[str, str]:
-    """What the template sets is public: as a secret it would be masked in the logs, such as the hub's address in every line about
-    the download."""
-    own = _secret_environment(wish)
-    return {name: value for name, value in settings.environment.items() if name not in own}
 
 
 def name_of(reference: ModelReference) -> str:
