@@ -38,6 +38,10 @@ _EXIT_CODES = {
 }
 
 
+_SENTENCE_SAYS_MORE = ("model_does_not_fit", "no_machine_has_it")
+"""Codes of problems whose detail says what would work; their fields say only what does not."""
+
+
 class CliError(Exception):
     """Expected: shown as one clear line, never as a traceback."""
 
@@ -51,7 +55,9 @@ class CliError(Exception):
         fields: Sequence[tuple[str, str]] = (),
         request_id: str | None = None,
         status: int | None = None,
+        lists_fields: bool = True,
     ) -> None:
+        """`lists_fields` is False where the message says all of them, and more."""
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code
@@ -60,6 +66,7 @@ class CliError(Exception):
         self.fields = tuple(fields)
         self.request_id = request_id
         self.status = status
+        self.listed_fields = self.fields if lists_fields else ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -111,21 +118,27 @@ def api_error(status: int, problem: Mapping[str, Any]) -> ApiError:
         if isinstance(one, dict)
     ]
     message = str(problem.get("detail") or problem.get("title") or f"Moorage answered {status}.")
-    if fields:
+    code = str(problem.get("code") or f"http_{status}")
+    lists_fields = code not in _SENTENCE_SAYS_MORE
+    if fields and lists_fields:
         # The detail repeats the fields in one long line; they are listed one by one below.
         message = "Moorage did not accept this:"
     hints = {
         401: "Run `moor login`: the session may have expired.",
         429: "Wait a little and try again.",
     }
+    hint = hints.get(status)
+    if any(field == "resources.instance_type" for field, _ in fields) and lists_fields:
+        hint = "`moor instance-types` lists what there is."
     return ApiError(
         message,
         _EXIT_CODES.get(status, ExitCode.FAILED),
-        code=str(problem.get("code") or f"http_{status}"),
-        hint=hints.get(status),
+        code=code,
+        hint=hint,
         fields=fields,
         request_id=problem.get("request_id"),
         status=status,
+        lists_fields=lists_fields,
     )
 
 

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, cast
 from moorage_cli.amounts import shown_price
 from moorage_cli.client import Record
 from moorage_cli.container_file import DeployOptions, cache_option
-from moorage_cli.errors import CliError, UsageError
+from moorage_cli.errors import CliError, ExitCode, UsageError
+from moorage_cli.model_names import instead_of, is_model
 from moorage_cli.secret_values import environment_option, read_environment_file, read_secret
 from moorage_cli.session import Session
 
 if TYPE_CHECKING:
     from moorage_cli.api.types import FitRead, ModelPlanRead, ModelWish, Project
 
+LEAST_CONTEXT = 256
+"""As the API has it, too."""
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 - the variable's name
 _OF_THE_TEMPLATE = {
     "image": "--image",
@@ -47,10 +50,15 @@ class ModelOptions:
 
 def model_body(model: ModelOptions, options: DeployOptions, environment: Mapping[str, str]) -> Record:
     """Of `POST …/models/deploy`, without its resources."""
-    if not model.model.startswith("hf:"):
+    if not is_model(model.model):
+        raise UsageError(f"{model.model!r} is not a model. {instead_of(model.model)}")
+    if model.context is not None and model.context < LEAST_CONTEXT:
         raise UsageError(
-            f"{model.model!r} is not a model. Write hf:ORGANIZATION/NAME, or --image {model.model} for an image."
+            f"--context {model.context} is too short: it counts the tokens of prompt and answer together. "
+            f"Give it {LEAST_CONTEXT} or more."
         )
+    if model.requests is not None and model.requests < 1:
+        raise UsageError("--requests is how many requests a replica holds at once. Give it 1 or more.")
     given = [
         option for name, option in _OF_THE_TEMPLATE.items() if getattr(options, name) not in (None, False)
     ]
@@ -102,6 +110,17 @@ def with_resources(body: Record, options: DeployOptions, found: "ModelPlanRead")
     return {**body, "resources": resources}
 
 
+def announce(session: Session, found: "ModelPlanRead", instance_type: str | None) -> None:
+    """What it needs and where it goes. Where it cannot go, that is the error, said once."""
+    if found["instance_type"] is None:
+        if instance_type is None:
+            raise CliError(found["message"], ExitCode.USAGE, code=found["reason"] or "model_does_not_fit")
+        return
+    named = next((one for one in found["instance_types"] if one["instance_type"] == instance_type), None)
+    if instance_type is None or (named is not None and named["fits"]):
+        session.output.note(found["message"])
+
+
 def show_plan(session: Session, found: "ModelPlanRead", until_it_answers: str) -> None:
     if session.output.as_json:
         session.output.result(found)
@@ -122,7 +141,7 @@ def show_plan(session: Session, found: "ModelPlanRead", until_it_answers: str) -
     ]
     session.output.pairs([(name, value) for name, value in pairs if value])
     session.output.line(found["message"])
-    columns = ("INSTANCE TYPE", "MEMORY", "NEEDED", "USD/HOUR", "FREE", "FITS")
+    columns = ("INSTANCE TYPE", "MEMORY", "USABLE", "NEEDED", "USD/HOUR", "FREE", "FITS")
     session.output.table(
         columns, [_row(one) for one in found["instance_types"]], "There are no instance types yet."
     )
@@ -144,6 +163,7 @@ def _row(one: "FitRead") -> list[str]:
     return [
         one["instance_type"],
         f"{count}{gigabytes(one['total_bytes'])}",
+        gigabytes(one["usable_bytes"]),
         gigabytes(one["memory"]["total_bytes"]) if one["memory"] else "-",
         shown_price(one["price_per_hour_microusd"]),
         str(one["free"]),

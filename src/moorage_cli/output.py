@@ -99,12 +99,12 @@ class Output:
             return
         message = Text("Error: ", style="bold red")
         message.append(plain(error.message), style="not bold default")
-        if error.hint and not error.fields:
+        if error.hint and not error.listed_fields:
             message.append(f" {plain(error.hint)}", style="not bold default")
         self._errors.print(message, soft_wrap=True)
-        for field, text in error.fields:
+        for field, text in error.listed_fields:
             self._errors.print(Text(plain(f"  {field}: {text}")), soft_wrap=True)
-        if error.hint and error.fields:
+        if error.hint and error.listed_fields:
             self._errors.print(Text(plain(error.hint)), soft_wrap=True)
         if error.status is not None and error.status >= 500 and error.request_id:
             self._errors.print(Text(plain(f"Request id: {error.request_id}"), style="dim"), soft_wrap=True)

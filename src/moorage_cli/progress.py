@@ -34,7 +34,7 @@ def describe(container: "Container", in_state_s: float) -> str:
         parts += _step(progress)
     elif in_state_s >= 2:
         parts.append(f"{in_state_s:.0f} s")
-    if container.get("message"):
+    if container.get("message") and not step_of(container):
         parts.append(str(container["message"]))
     return " · ".join(parts)
 
@@ -68,10 +68,20 @@ def _step(progress: Record) -> list[str]:
     return parts
 
 
+def step_of(container: "Container") -> list[str]:
+    """What a start is busy with, where that is known and explains why nothing listens yet; a model that loads may also be a server
+    that hangs, so it explains nothing."""
+    progress = container.get("progress") or {}
+    starts = container.get("state") == "STARTING" and progress.get("step") in ("download", "compile")
+    return _step(progress) if starts and container.get("reason") in (None, "port_not_listening") else []
+
+
 def plain_line(container: "Container") -> str:
     """`PENDING no_capacity: No machine has …`"""
     reason, message = container.get("reason"), container.get("message")
     text = str(container["state"])
+    if step := step_of(container):
+        return f"{text}: {' · '.join(step)}"
     if reason:
         text += f" {reason}"
     return f"{text}: {message}" if message else text
@@ -108,7 +118,9 @@ class ProgressDisplay:
             # Counted here, not from the server's times: two clocks seldom agree.
             self._state_since_s = time.monotonic()
         self._container, self._trouble = container, None
-        change = (container["state"], container.get("reason"), container.get("message"))
+        step = step_of(container)
+        # The message of a server that does not listen yet changes nothing while its step goes on.
+        change = (container["state"], container.get("reason"), step[0] if step else container.get("message"))
         if not self._is_live and not self._output.as_json and change != self._shown:
             self._output.line(plain_line(container))
             self._output.console.file.flush()

@@ -9,8 +9,12 @@ import pytest
 from api_support import Api, Home, assert_problem, new_home
 from api_support import api_fixture as api_fixture
 
+from moorage.catalog.defaults import default_catalogue
+from moorage.catalog.repository import replace_nodes
+from moorage.engines.base import GpuDevice, NodeCapacity
 from moorage.kit.clock import system_clock
 from moorage.models import service
+from moorage.models.choosing import choose
 from moorage.models.hub import look_up_model
 from moorage.models.lookups import ModelLookups
 from moorage.models.planning import PUBLIC_HUB
@@ -48,11 +52,23 @@ class Town:
         )
 
 
+async def has_machines(api: Api) -> None:
+    """All GPUs of the catalogue; what has the L4 takes nothing new."""
+    models = [one.gpu_model for one in default_catalogue() if one.gpu_model is not None]
+    gpus = tuple(GpuDevice(model, model, None) for model in models)
+    rest = tuple(one for one in gpus if one.model != "NVIDIA L4")
+    rack = NodeCapacity("rack", "operator", "amd64", 256_000, 2**40, rest)
+    edge = NodeCapacity("edge", "operator", "amd64", 64_000, 2**37, (gpus[0],), schedulable=False)
+    async with api.database.transaction() as session:
+        await replace_nodes(session, [rack, edge])
+
+
 @pytest.fixture(name="town")
 async def town_fixture(api: Api) -> AsyncIterator[Town]:
     async with running_hub() as (hub, url):
         hub.add_examples()
         api.app.state.settings = api.settings.model_copy(update={"model_hub": url})
+        await has_machines(api)
         yield Town(api, hub, url, await new_home(api))
 
 
@@ -143,6 +159,10 @@ async def test_a_refusal_is_a_sentence(town: Town) -> None:
         assert found["message"].endswith(".")
         assert_problem(await town.deploy(model, **body), 422, reason)
     path = f"/projects/{town.home.project_id}/models/resolve"
+    short = await town.api.post(town.home.admin, path, {"model": f"hf:{QWEN}", "context_tokens": 0})
+    assert assert_problem(short, 422, "invalid_input")["errors"] == [
+        {"field": "context_tokens", "message": "must be at least 256"}
+    ]
     for model in ("Qwen", "hf:../..", "https://hub.example/a/b"):
         assert_problem(await town.api.post(town.home.admin, path, {"model": model}), 422, "invalid_input")
 
@@ -162,7 +182,28 @@ async def test_what_does_not_fit_is_refused_before_money_is_held(town: Town) -> 
     assert await town.money_and_containers() != before
 
 
+async def test_what_no_machine_has_is_refused_before_money_is_held(town: Town) -> None:
+    async with town.api.database.transaction() as session:
+        await replace_nodes(session, [NodeCapacity("plain", "operator", "amd64", 64_000, 2**37, ())])
+    before = await town.money_and_containers()
+    found = await town.resolve(f"hf:{QWEN}")
+    assert (found["ok"], found["reason"], found["instance_type"]) == (True, "no_machine_has_it", None)
+    named = {"mode": "general", "instance_type": "l40s-48gb"}
+    for how in ({}, {"resources": named}):
+        problem = assert_problem(await town.deploy(f"hf:{QWEN}", **how), 422, "no_machine_has_it")
+        assert problem["detail"] == (
+            "It fits on l40s-48gb, but no machine here has that GPU. "
+            "Choose a GGUF model, which runs without one, or ask the operator."
+        )
+    assert await town.money_and_containers() == before
+    tiny = await town.deploy(f"hf:{GGUF}", requests_at_once=1)
+    assert tiny.status_code == 201, tiny.text
+
+
 async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Town) -> None:
+    async with town.api.database.transaction() as session:
+        lent = NodeCapacity("lent", "community", "amd64", 64_000, 2**37, ())
+        await replace_nodes(session, [lent], "lent")
     await town.api.rows(
         "UPDATE instance_types SET infrastructure = 'community' WHERE name = 'cpu-medium' RETURNING name"
     )
@@ -179,6 +220,19 @@ async def test_a_strangers_machine_is_not_agreed_to_by_naming_its_type(town: Tow
     assert made.json()["infrastructure"] == "community"
 
 
+async def test_the_address_of_a_file_is_the_model_and_the_file(town: Town) -> None:
+    page = f"https://huggingface.co/{GGUF}"
+    file = "qwen2.5-0.5b-instruct-q4_k_m.gguf"
+    found = await town.resolve(f"{page}/blob/main/{file}?download=true", requests_at_once=1)
+    assert (found["model"]["id"], found["model"]["precision"]) == (f"hf:{GGUF}", "Q4_K_M")
+    made = await town.deploy(f"{page}/resolve/main/{file}", requests_at_once=1)
+    assert made.status_code == 201, made.text
+    assert f"--hf-file {file} " in made.json()["start_command"]
+    assert made.json()["name"] == "Qwen2.5-0.5B-Instruct-GGUF"
+    other = await town.deploy(f"{page}/blob/main/{file}", file="Q9", requests_at_once=1)
+    assert_problem(other, 422, "file_not_found")
+
+
 async def test_a_container_comes_of_it(town: Town) -> None:
     answer = await town.deploy(
         f"hf:{GGUF}", name="tiny", hub_token=TOKEN, env={"OWN": "value"}, requests_at_once=1
@@ -192,9 +246,16 @@ async def test_a_container_comes_of_it(town: Town) -> None:
         f"/app/llama-server --hf-repo {GGUF} --hf-file qwen2.5-0.5b-instruct-q4_k_m.gguf --host 0.0.0.0 --port 8080 "
         "--ctx-size 16384 --parallel 1"
     )
-    assert set(made["env"]) == {"HF_ENDPOINT", "HF_TOKEN", "OWN"}
+    assert set(made["env"]) == {"HF_TOKEN", "OWN"}
+    assert made["plain_env"] == {"HF_ENDPOINT": town.url}, "it is no secret, and not masked in logs"
     assert TOKEN not in "".join(town.api.answers)
     assert TOKEN not in await town.api.dump()
+    own = {"HF_ENDPOINT": "https://hub.example"}
+    theirs = (await town.deploy(f"hf:{GGUF}", name="own", env=own, requests_at_once=1)).json()
+    assert (set(theirs["env"]), theirs["plain_env"]) == ({"HF_ENDPOINT"}, {})
+    same = {"HF_ENDPOINT": town.url}
+    repeated = (await town.deploy(f"hf:{GGUF}", name="same", env=same, requests_at_once=1)).json()
+    assert (len(repeated["env"]), repeated["plain_env"]) == (0, same)
     named = await town.deploy(f"hf:{GGUF}", requests_at_once=1)
     assert named.json()["name"] == "Qwen2.5-0.5B-Instruct-GGUF"
 
@@ -240,7 +301,7 @@ async def test_every_template_makes_a_container(town: Town) -> None:
         wish = ModelDeploy(
             model=template.example, template=template.name, requests_at_once=2, name=f"of {template.name}"
         )
-        choice = service.choose(facts, wish, offers, PUBLIC_HUB)
+        choice = choose(facts, wish, offers, PUBLIC_HUB)
         assert choice.plan.template is template
         body = service.container_of(wish, choice, offers, PUBLIC_HUB).model_dump(mode="json")
         path = f"/projects/{town.home.project_id}/containers"

@@ -493,6 +493,27 @@ async def test_one_that_is_to_go_is_filled_no_further_by_whoever_still_has_it(wo
         assert reasons[first.id] == "disk_full"
 
 
+async def test_a_download_that_ends_says_what_is_kept(world: World) -> None:
+    """The next start goes on from there; that the process ended with 1 tells nobody."""
+    world.machine.health_status = 503
+    async with life(world, WatchedEngine(world.machine)) as alive:
+        container_id = await world.create(MODEL, cache=CACHE)
+        await rounds(alive, container_id, 3)
+        for size_bytes in (1 * GIB, 3 * GIB):
+            world.machine.caches[container_id, None].size_bytes = size_bytes
+            await look(alive)
+            await alive.clock.advance(2)
+        (starting,) = world.machine.running()
+        world.machine.end(starting.replica_id, exit_code=1)
+        await rounds(alive, container_id, 2)
+        failed = await world.container(container_id)
+        assert (failed.state, failed.reason) == ("FAILED", "exited")
+        assert failed.message is not None
+        assert failed.message.startswith(
+            "It ended while downloading weights (3 GiB are kept). Start it again: it goes on from there."
+        )
+
+
 async def test_a_start_says_that_it_downloads_and_how_fast(world: World) -> None:
     world.machine.health_status = 503
     async with life(world, WatchedEngine(world.machine)) as alive:

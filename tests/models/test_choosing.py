@@ -5,18 +5,23 @@ from typing import Any
 
 import pytest
 
-from moorage.catalog.capacity import InstanceType
+from moorage.catalog.capacity import InstanceType, Used
+from moorage.catalog.defaults import default_catalogue
+from moorage.catalog.gpu_models import gpu_facts
 from moorage.containers.capacity_repository import Room
-from moorage.engines.base import NodeCapacity
-from moorage.kit.errors import ModelError
+from moorage.engines.base import GpuDevice, NodeCapacity
+from moorage.kit.errors import InvalidInputError, ModelError
 from moorage.models import service
+from moorage.models.choosing import Offers, choose
 from moorage.models.facts import ModelFacts, facts_from
 from moorage.models.planning import PUBLIC_HUB
 from moorage.models.reference import parse_reference
 from moorage.models.schemas import ModelDeploy
-from moorage.models.service import Offers
-from moorage.models.shown import PastStarts, plan_json
+from moorage.models.shown import PastStarts, plan_json, templates_json
+from moorage.models.templates import gallery
+from tests.models.configurations import COUNTED, config_of
 
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
 MODEL = "hf:acme/secret-GGUF"
 NO_STARTS = PastStarts("org_acme", ())
 OURS = InstanceType("cpu-ours", None, 0, 4000, 64 << 30, 500 << 30, 200_000, "operator")
@@ -43,7 +48,7 @@ def offered(*types: InstanceType) -> Offers:
 def chosen(offers: Offers, **wish: Any) -> tuple[str, str]:
     """The type that it is put on, and whose machines were asked for."""
     wanted = ModelDeploy(model=MODEL, hub_token="hf_secret", **wish)
-    choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
     assert [one.instance_type for one in choice.fits] == sorted(
         offers.types, key=lambda one: one.price_per_hour_microusd
     ), "what may not be chosen is shown all the same"
@@ -81,12 +86,137 @@ def test_the_context_that_fits_is_named_where_nothing_else_does() -> None:
     assert chosen(offered(small), requests_at_once=64, context_tokens=1024)[0] == "cpu-small"
 
 
+def with_machines(*nodes: NodeCapacity, used: set[str] | None = None) -> Offers:
+    """The usual catalogue. Of `used` machines, all GPUs are taken."""
+    types = default_catalogue()
+    gpus = {one.gpu_model: gpu_facts(one.gpu_model) for one in types if one.gpu_model is not None}
+    taken = {
+        one.key: Used(gpu_device_ids=frozenset(gpu.device_id for gpu in one.gpus))
+        for one in nodes
+        if one.name in (used or ())
+    }
+    return Offers(types, Room(nodes, taken), gpus, 16.0)
+
+
+def machine(name: str, *gpus: str, **how: Any) -> NodeCapacity:
+    devices = tuple(GpuDevice(f"{name}-{at}", model, None) for at, model in enumerate(gpus))
+    return NodeCapacity(name, "operator", "amd64", 64_000, 1 << 38, devices, **how)
+
+
+def resolved(offers: Offers, model: str = QWEN, **wish: Any) -> tuple[str | None, str | None, str]:
+    wanted = ModelDeploy(model=f"hf:{model}", **wish)
+    shown = plan_json(choose(facts_of(model), wanted, offers, PUBLIC_HUB), offers, PUBLIC_HUB, NO_STARTS)
+    return shown.instance_type, shown.reason, shown.message.partition(" GB. ")[2]
+
+
+def refused(offers: Offers, model: str = QWEN, **wish: Any) -> ModelError:
+    wanted = ModelDeploy(model=f"hf:{model}", **wish)
+    with pytest.raises(ModelError) as error:
+        service.container_of(wanted, choose(facts_of(model), wanted, offers, PUBLIC_HUB), offers, PUBLIC_HUB)
+    return error.value
+
+
+def facts_of(model: str) -> ModelFacts:
+    config = config_of(model)
+    answer = {
+        "siblings": [{"rfilename": "model.safetensors", "size": COUNTED[model] * 2}],
+        "pipeline_tag": "text-generation",
+        "config": {"architectures": config["architectures"]},
+    }
+    return replace(facts_from(parse_reference(f"hf:{model}"), answer), config=config)
+
+
+def test_no_machine_has_the_gpu() -> None:
+    """It would wait for ever, and hold an hour's price meanwhile."""
+    sentence = (
+        "It fits on l40s-48gb, but no machine here has that GPU. "
+        "Choose a GGUF model, which runs without one, or ask the operator."
+    )
+    offers = with_machines(machine("plain"))
+    assert resolved(offers) == (None, "no_machine_has_it", sentence)
+    error = refused(offers)
+    assert (error.code, error.message) == ("no_machine_has_it", sentence)
+    named = refused(offers, resources={"mode": "general", "instance_type": "l40s-48gb"})
+    assert (named.code, named.message) == ("no_machine_has_it", sentence)
+    assert [one.field for one in named.fields] == ["resources.instance_type"]
+
+
+def test_what_a_machine_has_is_chosen_before_what_is_cheaper() -> None:
+    assert resolved(with_machines(machine("large", "NVIDIA H200"))) == (
+        "h200-141gb", None, "It fits on h200-141gb.",
+    )  # fmt: skip
+    named = refused(
+        with_machines(machine("large", "NVIDIA H200")),
+        resources={"mode": "general", "instance_type": "l40s-48gb"},
+    )
+    assert named.message == (
+        "It fits on l40s-48gb, but no machine here has that GPU. It fits on h200-141gb as well."
+    )
+
+
+def test_a_shorter_context_helps_on_the_gpu_that_is_here() -> None:
+    offers = with_machines(machine("small", "NVIDIA L4"))
+    l4 = {"mode": "general", "instance_type": "l4-24gb"}
+    sentence = (
+        "It fits on l40s-48gb, but no machine here has that GPU. A context of 6,144 tokens fits on l4-24gb."
+    )
+    assert resolved(offers) == (None, "no_machine_has_it", sentence)
+    error = refused(offers, resources=l4)
+    assert (error.code, error.message) == (
+        "model_does_not_fit",
+        f"{QWEN} does not fit on l4-24gb: it is 9.1 GB short of the 31.6 GB that are needed. {sentence}",
+    )
+    assert resolved(offers, context_tokens=6144)[0] == "l4-24gb"
+
+
+@pytest.mark.parametrize(
+    ("offers", "words"),
+    [
+        (
+            with_machines(machine("one", "NVIDIA L40S"), used={"one"}),
+            "all of it is in use. It starts as soon as there is room.",
+        ),
+        (
+            with_machines(machine("one", "NVIDIA L40S", ready=False)),
+            "the machines that could hold it do not answer. It starts as soon as one does.",
+        ),
+    ],
+    ids=["taken", "silent"],
+)
+def test_what_machines_have_may_be_waited_for(offers: Offers, words: str) -> None:
+    assert resolved(offers) == ("l40s-48gb", None, f"It fits on l40s-48gb, but {words}")
+    wanted = ModelDeploy(model=f"hf:{QWEN}")
+    choice = choose(facts_of(QWEN), wanted, offers, PUBLIC_HUB)
+    assert service.container_of(wanted, choice, offers, PUBLIC_HUB).resources.instance_type == "l40s-48gb"
+
+
+def test_a_template_costs_what_it_can_be_had_for() -> None:
+    """The cheapest sizes are too small for the server itself, and no machine has the cheapest GPU."""
+    offers = with_machines(machine("one", "NVIDIA L40S"))
+    cheapest = {one.name: one.instance_type for one in templates_json(gallery(), offers)}
+    assert (cheapest["llama-cpp"], cheapest["vllm"]) == ("cpu-medium", "l40s-48gb")
+    without = {
+        one.name: one.instance_type for one in templates_json(gallery(), with_machines(machine("one")))
+    }
+    assert (without["llama-cpp"], without["vllm"]) == ("cpu-medium", None)
+
+
+def test_an_unknown_type_is_refused_with_the_names_of_those_that_are_there() -> None:
+    offers, wanted = (
+        offered(OURS),
+        ModelDeploy(model=MODEL, resources={"mode": "general", "instance_type": "nope"}),
+    )
+    choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    with pytest.raises(InvalidInputError, match=r"'nope' is not an instance type.*; there are cpu-ours"):
+        service.container_of(wanted, choice, offers, PUBLIC_HUB)
+
+
 def test_an_answer_names_some_of_many_files() -> None:
     answer = {"siblings": [{"rfilename": f"{number}.gguf", "size": 1 + number} for number in range(20_000)]}
     facts = replace(facts_from(parse_reference(MODEL), answer), config=SHAPE)
     offers = offered(OURS)
     shown = plan_json(
-        service.choose(facts, ModelDeploy(model=MODEL), offers, PUBLIC_HUB), offers, PUBLIC_HUB, NO_STARTS
+        choose(facts, ModelDeploy(model=MODEL), offers, PUBLIC_HUB), offers, PUBLIC_HUB, NO_STARTS
     )
     assert shown.model is not None
     assert shown.model.gguf_files == [str(number) for number in range(50)]
@@ -101,7 +231,7 @@ def test_it_has_a_cache_in_which_it_fits(
     wish: dict[str, Any], largest_gib: int, size_gib: int | None
 ) -> None:
     offers, wanted = offered(OURS), ModelDeploy(model=MODEL, **wish)
-    choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
     made = service.container_of(wanted, choice, offers, PUBLIC_HUB, largest_gib)
     if not wish:
         # Whoever looks at the plan first is told what a deployment would have.
@@ -109,7 +239,25 @@ def test_it_has_a_cache_in_which_it_fits(
     assert (made.cache.size_gib if made.cache is not None else None) == size_gib
 
 
+def test_a_cache_that_the_download_does_not_fit_in_is_refused() -> None:
+    """It would fill, and end every start."""
+    offers = offered(OURS)
+
+    def made(size_gib: int) -> None:
+        wanted = ModelDeploy(model=MODEL, cache={"size_gib": size_gib})
+        choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+        service.container_of(wanted, choice, offers, PUBLIC_HUB, 1024)
+
+    with pytest.raises(InvalidInputError) as refused:
+        made(1)
+    assert refused.value.message == (
+        "cache.size_gib is too small for the 1.0 GB to download; give it at least 2 GiB."
+    )
+    assert [one.field for one in refused.value.fields] == ["cache.size_gib"]
+    made(2)
+
+
 def test_it_sleeps_if_that_is_asked() -> None:
     offers, wanted = offered(OURS), ModelDeploy(model=MODEL, sleep_after_s=600)
-    choice = service.choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
+    choice = choose(facts_of_private_model(), wanted, offers, PUBLIC_HUB)
     assert service.container_of(wanted, choice, offers, PUBLIC_HUB).sleep_after_s == 600

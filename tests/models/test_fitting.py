@@ -43,6 +43,12 @@ def fits_of(found: ModelPlan, types: list[InstanceType] = CATALOGUE) -> dict[str
     }
 
 
+def refused(found: ModelPlan, fits: dict[str, Fit], name: str, here: list[str] | None = None) -> str:
+    """`here` are the types that machines have; by default all."""
+    reachable = [fit for one, fit in fits.items() if here is None or one in here]
+    return refusal(found.demand, fits[name], list(fits.values()), reachable)
+
+
 def test_the_mockups_model() -> None:
     """Qwen2.5-7B with 16,384 tokens and 16 requests at once."""
     found = planned(QWEN)
@@ -69,7 +75,7 @@ def test_the_mockups_model() -> None:
 def test_the_refusal_names_what_helps() -> None:
     found = planned(QWEN)
     fits = fits_of(found)
-    sentence = refusal(found.demand, fits["l4-24gb"], list(fits.values()))
+    sentence = refused(found, fits, "l4-24gb")
     assert sentence == (
         "Qwen/Qwen2.5-7B-Instruct does not fit on l4-24gb: it is 9.1 GB short of the 31.6 GB that are needed. "
         "It fits on l40s-48gb, or a context of 6,144 tokens."
@@ -83,7 +89,7 @@ def test_the_refusal_names_the_context_that_fits_where_no_type_does() -> None:
     found = planned(QWEN)
     fits = fits_of(found, [one for one in CATALOGUE if one.name in ("t4-16gb", "l4-24gb", "cpu-large")])
     for name in fits:
-        sentence = refusal(found.demand, fits[name], list(fits.values()))
+        sentence = refused(found, fits, name)
         assert sentence.startswith(f"{QWEN} does not fit on {name}: ")
         assert sentence.endswith(" A context of 6,144 tokens fits on l4-24gb.")
     assert fits_of(planned(QWEN, context_tokens=6144))["l4-24gb"].fits
@@ -107,7 +113,7 @@ def test_every_real_configuration(model: str) -> None:
             assert fit.free_bytes is not None
             assert fit.free_bytes >= 0
             continue
-        sentence = refusal(found.demand, fit, list(fits.values()))
+        sentence = refused(found, fits, name)
         assert sentence.startswith(f"{model} does not fit on {name}: ")
         expected = "No instance type" if best is None else f"It fits on {best.instance_type.name}"
         assert expected in sentence
@@ -117,8 +123,8 @@ def test_what_fits_nowhere() -> None:
     found = planned("deepseek-ai/DeepSeek-V3")
     fits = fits_of(found)
     assert not any(fit.fits for fit in fits.values())
-    assert "No instance type here is large enough" in refusal(
-        found.demand, fits["h200-141gb"], list(fits.values())
+    assert refused(found, fits, "h200-141gb").endswith(
+        " No instance type here is large enough for its weights. Choose a quantised version or a smaller model."
     )
     # On eight of them it does; the weights are 671 billion bytes, and the disk has to hold them as well.
     eight = InstanceType("h200-x8", "NVIDIA H200", 8, 64_000, 1440 << 30, 1600 << 30, 40_000_000, "operator")
@@ -127,6 +133,25 @@ def test_what_fits_nowhere() -> None:
     small_disk = fits_of(found, [replace(eight, disk_bytes=200 << 30)])["h200-x8"]
     assert small_disk.reason is not None
     assert "is too small for" in small_disk.reason
+
+
+def test_advice_is_about_what_is_too_large() -> None:
+    """Fewer requests help only where the weights leave room for some."""
+    weights = planned("Qwen/Qwen2.5-72B-Instruct")
+    small = fits_of(weights, [one for one in CATALOGUE if one.name in ("l4-24gb", "l40s-48gb")])
+    assert "Choose a quantised version or a smaller model." in refused(weights, small, "l40s-48gb")
+    requests = planned(QWEN, requests=1024, context_tokens=256)
+    small = fits_of(requests, [one for one in CATALOGUE if one.name == "l4-24gb"])
+    assert "ask for fewer requests at once" in refused(requests, small, "l4-24gb")
+
+
+def test_a_refusal_names_no_type_that_no_machine_has() -> None:
+    found = planned(QWEN)
+    fits = fits_of(found)
+    assert refused(found, fits, "l4-24gb", ["a100-80gb"]).endswith(" It fits on a100-80gb.")
+    assert refused(found, fits, "t4-16gb", ["l4-24gb"]).endswith(
+        " A context of 6,144 tokens fits on l4-24gb."
+    )
 
 
 def test_more_gpus_need_heads_to_share() -> None:
@@ -205,6 +230,23 @@ def test_wishes_that_cannot_be_met(wish: dict[str, Any], code: str) -> None:
     with pytest.raises(NotUsableError) as refused:
         planned(QWEN, **wish)
     assert refused.value.code == code
+
+
+def test_a_gguf_file_of_what_has_none() -> None:
+    with pytest.raises(NotUsableError, match=r"has no GGUF files\. Leave --gguf out, or name a") as refused:
+        planned(QWEN, gguf="Q4_K_M")
+    assert refused.value.code == "file_not_found"
+
+
+def test_a_revision_that_no_server_fetches() -> None:
+    listed = {"siblings": [{"rfilename": "m-Q4_K_M.gguf", "size": 10**9}]}
+    found = facts_from(parse_reference("hf:acme/m-GGUF@v1.0"), listed)
+    with pytest.raises(NotUsableError) as refused:
+        plan(found, Wish(), PUBLIC_HUB)
+    assert (refused.value.code, str(refused.value)) == (
+        "no_template",
+        "cannot be served at v1.0: llama.cpp and Ollama serve only main; leave out @v1.0",
+    )
 
 
 def test_the_hubs_count_comes_first_and_the_configurations_second() -> None:

@@ -15,7 +15,7 @@ from moorage.models.facts import ModelFacts
 from moorage.models.gguf_header import config_of_header
 from moorage.models.hub import look_up_model
 from moorage.models.kinds import ModelFormat, ModelKind
-from moorage.models.reference import parse_reference
+from moorage.models.reference import parse_asked, parse_reference
 from moorage.models.shape import Config
 from moorage.outbound import transport
 from tests.models.hub_stand_in import (
@@ -174,10 +174,22 @@ async def test_what_is_no_model(asked: Asked) -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         ({"README.md": b""}, {}, "not_a_model", "has no weights"),
         (
-            {"adapter_config.json": b"{}", "adapter_model.safetensors": 5},
+            {
+                "adapter_config.json": b'{"base_model_name_or_path": "Qwen/Qwen3-8B"}',
+                "adapter_model.safetensors": 5,
+            },
             {},
             "not_a_whole_model",
-            "is an adapter",
+            "Deploy the model that it was made for, hf:Qwen/Qwen3-8B\\.",
+        ),
+        (
+            {
+                "adapter_config.json": b'{"base_model_name_or_path": "/home/me/model"}',
+                "adapter_model.safetensors": 5,
+            },
+            chat,
+            "not_a_whole_model",
+            "Deploy the model that it was made for\\.",
         ),
         ({"model.safetensors": 5}, chat, "not_a_model", "has no configuration"),
         (
@@ -221,6 +233,18 @@ async def test_a_hub_that_misbehaves(asked: Asked) -> None:
         assert refused.value.code == "hub_unreachable"
 
 
+@pytest.mark.parametrize("body", ["<!doctype html><title>Sign in</title>", "[]", "null"])
+async def test_what_answers_is_not_a_hub(asked: Asked, body: str) -> None:
+    asked.hub.broken = Response(body)
+    with pytest.raises(ModelError) as refused:
+        await asked(f"hf:{QWEN}")
+    assert refused.value.code == "hub_misbehaves"
+    assert refused.value.message == (
+        f"{asked.url.partition('://')[2]} answered something that is not a model's description. "
+        "Try again; if it stays, tell the operator."
+    )
+
+
 async def test_a_hub_that_is_away() -> None:
     with pytest.raises(UnavailableError, match="refuses connections") as refused:
         await look_up_model(
@@ -235,7 +259,56 @@ async def test_a_hub_that_is_away() -> None:
 )  # fmt: skip
 def test_what_is_no_reference(text: str) -> None:
     with pytest.raises(ValueError, match="must look like hf:"):
-        parse_reference(text)
+        parse_asked(text)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "reference", "file"),
+    [
+        ("hf:org/name@v1.0", "hf:org/name@v1.0", None),
+        ("HF:org/Name/", "hf:org/Name", None),
+        ("https://huggingface.co/org/name", "hf:org/name", None),
+        ("http://www.huggingface.co/org/name/?not-for-all-audiences=true#usage", "hf:org/name", None),
+        ("huggingface.co/org/name", "hf:org/name", None),
+        ("HTTPS://HF.co/org/name/", "hf:org/name", None),
+        ("hf.co/org/name-GGUF:Q4_K_M", "hf:org/name-GGUF", "Q4_K_M"),
+        ("https://huggingface.co/org/name/tree/main", "hf:org/name", None),
+        ("https://huggingface.co/org/name/tree/v1.0", "hf:org/name@v1.0", None),
+        ("https://huggingface.co/org/name/tree/refs%2Fpr%2F7", "hf:org/name@refs/pr/7", None),
+        ("https://huggingface.co/org/name/tree/refs/pr/7", "hf:org/name@refs/pr/7", None),
+        ("https://huggingface.co/org/name/blob/main/config.json", "hf:org/name", None),
+        ("https://huggingface.co/org/name/blob/main/m-Q8_0.gguf", "hf:org/name", "m-Q8_0.gguf"),
+        (
+            "https://huggingface.co/org/name/resolve/v1/Q2_K/m.gguf?download=true",
+            "hf:org/name@v1",
+            "Q2_K/m.gguf",
+        ),
+        ("https://huggingface.co/org/name/discussions/3", "hf:org/name", None),
+    ],
+)
+def test_what_people_copy_is_a_reference(pasted: str, reference: str, file: str | None) -> None:
+    asked = parse_asked(pasted)
+    assert (str(asked.reference), asked.file) == (reference, file)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "words"),
+    [
+        ("https://huggingface.co/datasets/org/name", "is the address of a dataset; write hf:"),
+        ("huggingface.co/spaces/org/name", "is the address of a space; write hf:"),
+        ("https://example.com/org/name", "is not at huggingface.co; write hf:ORGANIZATION/NAME"),
+        ("https://huggingface.co.example.com/org/name", "is not at huggingface.co"),
+        ("https://huggingface.co@example.com/org/name", "is not at huggingface.co"),
+        ("https://huggingface.co/org", "must look like hf:"),
+        ("https://huggingface.co", "must look like hf:"),
+        ("https://huggingface.co/org/..%2f..%2fapi", "must look like hf:"),
+        ("https://huggingface.co/org/name/tree/..%2Fx", "must look like hf:"),
+        ("hf.co/org/name:a b", "must look like hf:"),
+    ],
+)
+def test_what_people_copy_and_is_no_model(pasted: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_asked(pasted)
 
 
 def test_references() -> None:

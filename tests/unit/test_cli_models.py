@@ -14,6 +14,7 @@ from moorage_cli.container_file import DeployOptions
 from moorage_cli.errors import UsageError
 from moorage_cli.first_answer import in_words
 from moorage_cli.model_deployment import ModelOptions, model_body, with_resources
+from moorage_cli.model_names import usual_name
 
 QWEN = "hf:Qwen/Qwen2.5-7B-Instruct"
 
@@ -37,6 +38,23 @@ def test_deploy_a_model(moor: Moor, fake: FakeMoorage, tmp_path: Path) -> None:
         "resources": {"mode": "general", "instance_type": "l40s-48gb"},
     }
     assert "hf_secret" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("pasted", "name"),
+    [
+        ("https://huggingface.co/Qwen/Qwen3-8B/tree/main?x=1", "Qwen3-8B"),
+        ("https://huggingface.co/Qwen/Qwen3-8B", "Qwen3-8B"),
+        ("hf.co/Qwen/Qwen3-8B-GGUF:Q4_K_M", "Qwen3-8B-GGUF"),
+        ("HF:Qwen/Qwen3-8B@v1.0", "Qwen3-8B"),
+    ],
+)
+def test_what_people_copy_goes_to_the_api_as_it_is(
+    moor: Moor, fake: FakeMoorage, pasted: str, name: str
+) -> None:
+    assert moor("deploy", pasted, "--no-wait").exit_code == 0
+    assert fake.asked("POST", "/projects/prj_one/models/deploy") == [{"model": pasted}]
+    assert usual_name(pasted) == name
 
 
 def test_the_api_chooses_the_type_unless_somebody_says(moor: Moor, fake: FakeMoorage) -> None:
@@ -87,6 +105,9 @@ def test_a_dry_run_makes_nothing(moor: Moor, fake: FakeMoorage) -> None:
     assert result.exit_code == 0, result.stderr
     for words in ("7.6 B", "bf16", "15.2 GB", "vllm (Chat under load)", "Fits with --context 6144.", "1.55"):
         assert words in result.stdout
+    header, short, _ = result.stdout.splitlines()[-3:]
+    assert header.split()[2:5] == ["MEMORY", "USABLE", "NEEDED"]
+    assert short.split()[3:7:2] == ["22.5", "31.6"], "which is 9.1 GB short"
     assert fake.asked("POST", "/projects/prj_one/models/deploy") == []
     machine = moor("deploy", QWEN, "--dry-run", "--json")
     assert json.loads(machine.stdout)["instance_type"] == "l40s-48gb"
@@ -126,6 +147,24 @@ def test_a_gated_model_says_which_option_takes_the_token(moor: Moor, fake: FakeM
     assert "--hub-token-file" in result.stderr
 
 
+def test_a_refusal_is_the_sentence_that_helps(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("deploy", QWEN, "--instance-type", "l4-24gb")
+    assert result.exit_code == 2
+    assert result.stderr.strip() == (
+        "Error: It does not fit on l4-24gb: it is 9.1 GB short. It fits on l40s-48gb, or a context of 6,144 tokens."
+    )
+    told = json.loads(moor("deploy", QWEN, "--instance-type", "l4-24gb", "--json").stderr)["error"]
+    assert (told["code"], len(told["errors"])) == ("model_does_not_fit", 1)
+    unknown = moor("deploy", QWEN, "--instance-type", "nope")
+    assert "`moor instance-types` lists what there is." in unknown.stderr
+
+
+def test_what_fits_nowhere_is_said_once(moor: Moor, fake: FakeMoorage) -> None:
+    result = moor("deploy", "hf:acme/huge")
+    assert (result.exit_code, result.stderr.count("does not fit")) == (2, 1)
+    assert fake.asked("POST", "/projects/prj_one/models/deploy") == []
+
+
 def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
     result = moor("deploy", "hf:acme/gone", "--json")
     assert result.exit_code != 0
@@ -136,11 +175,15 @@ def test_what_the_hub_does_not_have(moor: Moor, fake: FakeMoorage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("vllm/vllm-openai",), "is not a model"),
+        (("vllm/vllm-openai",), "Write hf:vllm/vllm-openai for a model, or --image vllm/vllm-openai for"),
+        (("Qwen/Qwen3-8B",), "is not a model. Write hf:Qwen/Qwen3-8B for a model."),
+        (("nginx:1",), "Write hf:ORGANIZATION/NAME, or --image nginx:1 for an image."),
         ((QWEN, "--image", "x", "--port", "80"), "sets --image, --port. Leave them out"),
         ((QWEN, "--as-proposed"), "sets --as-proposed. Leave it out"),
         ((QWEN, "-f", "container.toml"), "one of these"),
         (("--image", "x", "--context", "5"), "need a model"),
+        ((QWEN, "--context", "0"), "--context 0 is too short"),
+        ((QWEN, "--requests", "0"), "Give it 1 or more"),
         (("--image", "x", "--dry-run"), "need a model"),
     ],
 )

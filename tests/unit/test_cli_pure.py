@@ -339,6 +339,19 @@ def test_progress_in_words() -> None:
     assert describe(starting, 3.4) == "3 s of at most 60 s · listens on 127.0.0.1"
     assert describe({"state": "PENDING", "progress": None}, 0.1) == ""
 
+    downloading = {
+        "state": "STARTING",
+        "reason": "port_not_listening",
+        "message": "Nothing listens on port 8080 yet; it has 1800 s.",
+        "progress": {
+            "phase": "start", "limit_s": 1800, "step": "download", "cache_bytes": 2**26, "bytes_per_s": 2**20,
+        },
+    }  # fmt: skip
+    words = "downloading weights: 64 MiB in the cache, 1 MiB/s"
+    assert plain_line(downloading) == f"STARTING: {words}"
+    assert describe(downloading, 3) == f"3 s of at most 1800 s · {words}"
+    hangs = downloading | {"progress": {"phase": "start", "limit_s": 1800, "step": "load"}}
+    assert plain_line(hangs).endswith("Nothing listens on port 8080 yet; it has 1800 s.")
     assert plain_line(starting | {"reason": "listens_on_loopback_only"}) == (
         "STARTING listens_on_loopback_only: listens on 127.0.0.1"
     )

@@ -10,6 +10,21 @@ MEMORY_BYTES = 2**28
 DISK_BYTES = 10 * 2**30
 
 
+def test_what_ended_in_the_middle_of_its_download_goes_on_from_there() -> None:
+    verdict = verdict_on_exit(1, False, MEMORY_BYTES, DISK_BYTES, ("ConnectionError",), 62 * 2**20)
+    assert verdict.reason is Reason.EXITED
+    assert verdict.message.startswith(
+        "It ended while downloading weights (62 MiB are kept). Start it again: it goes on from there."
+    )
+    # What is known for certain comes first.
+    for told in (
+        verdict_on_exit(137, True, MEMORY_BYTES, DISK_BYTES, (), 62 * 2**20),
+        verdict_on_exit(137, False, MEMORY_BYTES, DISK_BYTES, (), 62 * 2**20),
+        verdict_on_exit(1, False, MEMORY_BYTES, DISK_BYTES, ("No space left on device",), 62 * 2**20),
+    ):
+        assert "downloading" not in told.message
+
+
 @pytest.mark.parametrize(
     ("last_line", "reason", "words"),
     [

@@ -67,6 +67,13 @@ def why_unavailable(
     return f"{sentence} {short.detail}" if for_operator and short.detail is not None else sentence
 
 
+def could_ever_hold(
+    instance_type: InstanceType, nodes: Sequence[NodeCapacity], cpu_overcommit: float
+) -> bool:
+    """Whether a machine has what it needs, be it in use, silent, closed or broken for now: waiting for it makes sense."""
+    return room_for(instance_type, [_at_its_best(node) for node in nodes], {}, cpu_overcommit) > 0
+
+
 def shortage_of(
     instance_type: InstanceType,
     nodes: Sequence[NodeCapacity],
@@ -79,7 +86,7 @@ def shortage_of(
 
     if fitting := [node for node in nodes if holds(node)]:
         return _in_use(instance_type, fitting, used, cpu_overcommit)
-    taking = [replace(node, ready=True, schedulable=True, cordoned=False, draining=False) for node in nodes]
+    taking = [_taking(node) for node in nodes]
     if away := [node for node, as_taking in zip(nodes, taking, strict=True) if holds(as_taking)]:
         return _away(away)
     opened = [replace(node, closed_because=None) for node in taking]
@@ -97,6 +104,15 @@ def shortage_of(
     if instance_type.gpu_model is None:
         return Shortage("no machine of this installation is large enough for it", _ELSEWHERE)
     return _gpus_do_not_help(instance_type, opened)
+
+
+def _taking(node: NodeCapacity) -> NodeCapacity:
+    return replace(node, ready=True, schedulable=True, cordoned=False, draining=False)
+
+
+def _at_its_best(node: NodeCapacity) -> NodeCapacity:
+    gpus = tuple(replace(gpu, unusable_because=None) for gpu in node.gpus)
+    return replace(_taking(node), closed_because=None, gpus=gpus)
 
 
 def _away(nodes: Sequence[NodeCapacity]) -> Shortage:

@@ -129,10 +129,10 @@ async def _resource_problems(session: AsyncSession, wanted: ContainerCreate) -> 
     problems = []
     instance_type = await find_instance_type(session, resources.instance_type)
     if instance_type is None:
-        message = f"{resources.instance_type[:63]!r} is not an instance type here; see GET /instance-types"
+        message = f"{resources.instance_type[:63]!r} is not an instance type here"
         problems.append(FieldError("resources.instance_type", message))
     elif not instance_type.enabled:
-        message = f"{instance_type.name} is no longer offered; see GET /instance-types"
+        message = f"{instance_type.name} is no longer offered"
         problems.append(FieldError("resources.instance_type", message))
     elif wanted.infrastructure not in (instance_type.infrastructure, "any"):
         message = f"must be '{instance_type.infrastructure}', which {instance_type.name} is, or 'any'"

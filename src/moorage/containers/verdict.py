@@ -91,7 +91,9 @@ def verdict_on_exit(
     memory_bytes: int,
     disk_bytes: int,
     last_lines: Sequence[str] = (),
+    download_kept_bytes: int | None = None,
 ) -> Verdict:
+    """`download_kept_bytes`: of one that ended while it downloaded into a cache, how much the next start finds there."""
     if out_of_memory:
         limit = f"{memory_bytes / 2**30:.3g} GiB"
         return Verdict(
@@ -113,6 +115,13 @@ def verdict_on_exit(
             Reason.EXITED,
             "The process was killed (signal 9), usually because memory ran out. See its last log lines, or "
             "choose a larger instance type.",
+        )
+    if download_kept_bytes is not None:
+        # A line that breaks is no fault of the settings, and nothing of the wait was in vain.
+        return Verdict(
+            Reason.EXITED,
+            f"It ended while downloading weights ({size_in_words(download_kept_bytes)} are kept). Start it again: it goes "
+            f"on from there. If it ends again, see its last log lines; the exit code was {exit_code}.",
         )
     if exit_code > 128:
         return Verdict(

@@ -167,6 +167,8 @@ class ReplicaView:
     routed_at: datetime | None = None
     cache_worked: bool = False
     """What the cache on its machine holds has brought these settings up before."""
+    download_kept_bytes: int | None = None
+    """While it downloads into a cache that outlives it: how much is there."""
     untried: bool = False
     """It has not begun, because another fills the cache of its machine first (`caches/turns.py`)."""
     replaced: bool = False

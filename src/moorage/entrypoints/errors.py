@@ -39,6 +39,14 @@ MOST_FIELDS_TOLD = 20
 _RETRY_AFTER_S = 5
 _MOST_NAME_CHARACTERS, _MOST_MESSAGE_CHARACTERS = 100, 300
 
+_BOUNDS = {
+    "greater_than_equal": ("ge", "must be at least {}"),
+    "greater_than": ("gt", "must be more than {}"),
+    "less_than_equal": ("le", "must be at most {}"),
+    "less_than": ("lt", "must be less than {}"),
+}
+"""As people say what pydantic says like a formula: which value of its context, and the words around it."""
+
 # What Postgres says of NUL, in text and in JSON: the one character that it cannot keep.
 _NUL_SQL_STATES = ("22021", "22P05")
 
@@ -209,6 +217,9 @@ def _field(error: Mapping[str, Any]) -> str:
 def _message(error: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return f"must be JSON; at character {error['loc'][1]}: {error['ctx']['error'].lower()}"
+    if error["type"] in _BOUNDS:
+        name, words = _BOUNDS[error["type"]]
+        return words.format(error["ctx"][name])
     message: str = error["msg"].removeprefix("Value error, ")
     return _cut(message[:1].lower() + message[1:], _MOST_MESSAGE_CHARACTERS)
 

@@ -1,4 +1,4 @@
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -14,12 +14,16 @@ from moorage.kit.errors import ConflictError, ModelError, NotFoundError, Unavail
 from moorage.kit.pagination import Page
 from moorage.kit.web import TheClock, TheKeyring, TheSession, TheSettings, takes_body
 from moorage.models import service
+from moorage.models.choosing import choose
 from moorage.models.lookups import ModelLookups
+from moorage.models.reference import ModelReference
 from moorage.models.schemas import ModelDeploy, ModelPlanRead, ModelWish, TemplateRead
 from moorage.models.shown import PastStarts, plan_json, refused_json, templates_json
 from moorage.models.templates import gallery
 from moorage.organizations.access import ProjectAccess, access_project, project_with
 from moorage.organizations.permissions import Permission
+
+WishT = TypeVar("WishT", bound=ModelWish)
 
 router = APIRouter(tags=["models"])
 Managed = Annotated[ProjectAccess, Depends(project_with(Permission.CONTAINER_MANAGE))]
@@ -52,14 +56,14 @@ async def resolve_model(
     """Asks the model hub about the model and works out which server, how much memory and which instance types it
     needs. If it cannot run, `ok` is false and `reason` says why. Creates and charges nothing.
     """
-    reference = service.parsed(body.model)
+    body, reference = _understood(body)
     offers = await service.load_offers(session, settings.cpu_overcommit)
     # The hub may take its time; nobody waits for our connection meanwhile.
     await session.commit()
     try:
         hub = _hub(settings.model_hub)
         facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
-        choice = service.choose(facts, body, offers, hub)
+        choice = choose(facts, body, offers, hub)
         organization_id = access.project.organization_id
         past = PastStarts(organization_id, await known_to(session, organization_id))
         return plan_json(choice, offers, hub, past, largest_cache_gib(settings))
@@ -81,13 +85,13 @@ async def deploy_model(
 ) -> Container:
     """Creates a container that serves the model, and starts it. If the model does not fit, Moorage creates and holds
     nothing."""
-    reference = service.parsed(body.model)
+    body, reference = _understood(body)
     offers = await service.load_offers(session, settings.cpu_overcommit)
     await session.commit()
     hub = _hub(settings.model_hub)
     facts = await lookups.facts(access.actor.shares_as, hub, reference, body.hub_token, body.file, clock)
     wanted = service.container_of(
-        body, service.choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings)
+        body, choose(facts, body, offers, hub), offers, hub, largest_cache_gib(settings)
     )
     # Seconds have passed: who may do this, and where, is asked again.
     again = await access_project(session, access.actor, access.project.id, Permission.CONTAINER_MANAGE)
@@ -101,6 +105,13 @@ async def deploy_model(
     if row.reason == Reason.AWAITING_APPROVAL:
         response.status_code = 202
     return await shown_new(session, row, settings)
+
+
+def _understood(body: WishT) -> tuple[WishT, ModelReference]:
+    """An address may name a file; what is said beside it wins."""
+    asked = service.parsed(body.model)
+    file = body.file if body.file is not None else asked.file
+    return body.model_copy(update={"file": file}), asked.reference
 
 
 def _hub(address: str) -> str:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.models.kinds import ModelFormat, ModelKind
-from moorage.models.reference import ModelReference
+from moorage.models.reference import HUB_PREFIX, ModelReference, parse_reference
 from moorage.models.shape import Config
 
+ADAPTER = "not_a_whole_model"
+ADAPTER_CONFIG = "adapter_config.json"
 MOST_FILES = 20_000
 _LARGEST_FILE = 1 << 50
 _KINDS = {
@@ -88,7 +90,7 @@ class ModelFacts:
 def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
     """Raises `NotUsableError`."""
     if not isinstance(answer, Mapping):
-        raise NotUsableError("hub_misbehaves", "has a description that Moorage cannot read")
+        raise NotUsableError("hub_misbehaves", "has no description that is one")
     files = _files(answer.get("siblings"))
     names = set(files)
     gguf = _gguf_files(files)
@@ -98,7 +100,7 @@ def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
     license_name = _text(answer.get("cardData"), "license") or _tagged(answer.get("tags"), "license:")
     return ModelFacts(
         reference=reference,
-        commit=_matching(_COMMIT, answer.get("sha")),
+        commit=commit_of(answer.get("sha")),
         kind=_kind(answer, model_format, architecture),
         format=model_format,
         gated=answer.get("gated") not in (False, None),
@@ -110,6 +112,24 @@ def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
         architecture=architecture,
         gguf=gguf if model_format is ModelFormat.GGUF else (),
     )
+
+
+def adapter_of(config: object) -> NotUsableError:
+    """`config` is its `adapter_config.json`, where that was read: it says for which model the adapter was made."""
+    base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None
+    named = ""
+    if isinstance(base, str):
+        try:
+            named = f", {parse_reference(f'{HUB_PREFIX}{base}')}"
+        except ValueError:  # Often a folder on its author's machine.
+            named = ""
+    return NotUsableError(
+        ADAPTER, f"is an adapter, not a whole model. Deploy the model that it was made for{named}"
+    )
+
+
+def commit_of(value: object) -> str | None:
+    return _matching(_COMMIT, value)
 
 
 def chosen_gguf(files: Sequence[GgufFile], wanted: str | None) -> GgufFile:
@@ -155,10 +175,8 @@ def _format(answer: Mapping[str, Any], names: set[str], gguf: Sequence[GgufFile]
         return ModelFormat.SAFETENSORS
     if gguf:
         return ModelFormat.GGUF
-    if "adapter_config.json" in names:
-        raise NotUsableError(
-            "not_a_whole_model", "is an adapter, not a whole model. Deploy the model that it was made for"
-        )
+    if ADAPTER_CONFIG in names:
+        raise adapter_of(None)
     raise NotUsableError("not_a_model", "has no weights that a server here can load (safetensors or GGUF)")
 
 

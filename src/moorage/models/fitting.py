@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from moorage.catalog.capacity import InstanceType
 from moorage.catalog.gpu_models import GpuFacts
 from moorage.models.memory import Memory, RequestLoad, gigabytes, longest_context_that_fits, memory_of
-from moorage.models.precision import Precision
+from moorage.models.precision import GGUF, Precision
 from moorage.models.shape import Shape
 from moorage.models.templates import Template
 
@@ -96,17 +96,33 @@ def smallest_that_fits(fits: Sequence[Fit]) -> Fit | None:
     )
 
 
-def refusal(demand: Demand, wanted: Fit, fits: Sequence[Fit]) -> str:
-    """Why it is not deployed there, and where it would be."""
-    best = smallest_that_fits(fits)
-    sentence = f"{demand.model} does not fit on {wanted.instance_type.name}: {_lowered(wanted.reason or '')}"
+def does_not_fit(demand: Demand, wanted: Fit) -> str:
+    return f"{demand.model} does not fit on {wanted.instance_type.name}: {_lowered(wanted.reason or '')}"
+
+
+def refusal(demand: Demand, wanted: Fit, fits: Sequence[Fit], here: Sequence[Fit]) -> str:
+    """Why it is not deployed there, and where it would be. `here` are those of `fits` that a machine has: to be told of others helps
+    nobody."""
+    best = smallest_that_fits(here)
+    sentence = does_not_fit(demand, wanted)
+    longest = wanted.longest_context if wanted in here else None
     if best is None:
-        helps = shorter_context([wanted]) or shorter_context(fits)
-        return f"{sentence} {helps or 'No instance type here is large enough; ask for fewer requests at once or a smaller model.'}"
-    shorter = (
-        f", or a context of {wanted.longest_context:,} tokens" if wanted.longest_context is not None else ""
-    )
+        helps = (shorter_context([wanted]) if longest is not None else None) or shorter_context(here)
+        return f"{sentence} {helps or _nowhere(demand, fits)}"
+    shorter = f", or a context of {longest:,} tokens" if longest is not None else ""
     return f"{sentence} It fits on {best.instance_type.name}{shorter}."
+
+
+def _nowhere(demand: Demand, fits: Sequence[Fit]) -> str:
+    if any(
+        one.memory.weights_bytes <= one.usable_bytes
+        for one in fits
+        if one.memory is not None and one.usable_bytes is not None
+    ):
+        return "No instance type here is large enough; ask for fewer requests at once or a smaller model."
+    # Requests and their context are not what is too large, so fewer of them would not help.
+    version = "a smaller quantisation" if demand.precision == GGUF else "a quantised version"
+    return f"No instance type here is large enough for its weights. Choose {version} or a smaller model."
 
 
 def shorter_context(fits: Sequence[Fit]) -> str | None:

@@ -1,7 +1,7 @@
 """Asks a hub what a model is. Nothing of its weights is fetched.
 
-Two or three requests: the model's description, its `config.json` (of GGUF the beginning of one file), each within a bound of size and
-all within 15 s. The hub is the operator's choice (`model_hub`), so it may be at a private address; where it sends us on, only public
+Two or three requests: the model's description, its `config.json` (of GGUF the beginning of one file, of an adapter its own
+configuration), each within a bound of size and all within 15 s. The hub is the operator's choice (`model_hub`), so it may be at a private address; where it sends us on, only public
 ones are followed (`outbound/transport.py`). A token of the user's goes to the hub's own origin and nowhere else, is kept by nobody
 here, and never comes back in an answer or an error.
 """
@@ -16,8 +16,18 @@ from typing import Any
 from yarl import URL
 
 from moorage.kit.clock import Clock
+from moorage.kit.errors import MoorageError
 from moorage.kit.json_bounds import excess_of
-from moorage.models.facts import ModelFacts, NotUsableError, chosen_gguf, facts_from
+from moorage.models.facts import (
+    ADAPTER,
+    ADAPTER_CONFIG,
+    ModelFacts,
+    NotUsableError,
+    adapter_of,
+    chosen_gguf,
+    commit_of,
+    facts_from,
+)
 from moorage.models.gguf_header import HEADER_BYTES, config_of_header
 from moorage.models.hub_words import HubWords
 from moorage.models.kinds import ModelFormat
@@ -81,21 +91,39 @@ class _Lookup:
         path = f"api/models/{self._reference.repository}/revision/{_one_segment(self._reference.revision)}"
         answer = await self._get(f"{path}?blobs=true", MAX_DESCRIPTION_BYTES)
         described = await asyncio.to_thread(_parsed, answer.body, _MOST_DESCRIPTION_VALUES)
-        facts = await asyncio.to_thread(facts_from, self._reference, described)
+        if not isinstance(described, Mapping):
+            raise self._words.not_described()
+        try:
+            facts = await asyncio.to_thread(facts_from, self._reference, described)
+        except NotUsableError as exc:
+            raise await self._with_base_model(exc, described.get("sha")) from exc
         if facts.gated and self._authorization is None:
             raise self._words.gated()
         if facts.format is ModelFormat.GGUF:
             return replace(facts, config=await self._header(facts, gguf))
         name = {ModelFormat.DIFFUSERS: "model_index.json"}.get(facts.format, "config.json")
-        answer = await self._get(self._file(facts, name), MAX_CONFIG_BYTES)
+        answer = await self._get(self._file(facts.commit, name), MAX_CONFIG_BYTES)
         config = await asyncio.to_thread(_parsed, answer.body, _MOST_CONFIG_VALUES)
+        if config is None:
+            raise NotUsableError("hub_misbehaves", f"has a {name} that Moorage cannot read")
         if not isinstance(config, Mapping):
             raise NotUsableError("not_a_model", f"has a {name} that is not a configuration")
         return replace(facts, config=config, config_bytes=len(answer.body))
 
+    async def _with_base_model(self, refused: NotUsableError, commit: object) -> NotUsableError:
+        """Of an adapter, the model to deploy instead; anything that is wrong with its file leaves the refusal as it is."""
+        if refused.code != ADAPTER:
+            return refused
+        try:
+            path = self._file(commit_of(commit), ADAPTER_CONFIG)
+            answer = await self._get(path, MAX_CONFIG_BYTES)
+            return adapter_of(await asyncio.to_thread(_parsed, answer.body, _MOST_CONFIG_VALUES))
+        except (MoorageError, NotUsableError, TransportError, AddressRefusedError):
+            return refused
+
     async def _header(self, facts: ModelFacts, wanted: str | None) -> Mapping[str, Any]:
         """Of the file that is going to be served."""
-        url = self._url(self._file(facts, chosen_gguf(facts.gguf, wanted).name))
+        url = self._url(self._file(facts.commit, chosen_gguf(facts.gguf, wanted).name))
         async with self._transport.open(url, accept="*/*", authorization=self._authorization) as answer:
             self._refuse(answer)
             beginning = b""
@@ -108,9 +136,9 @@ class _Lookup:
         except ValueError as exc:
             raise NotUsableError("not_a_model", f"has a file that {exc}") from exc
 
-    def _file(self, facts: ModelFacts, name: str) -> str:
+    def _file(self, commit: str | None, name: str) -> str:
         # By the commit that was described: what a branch means may change between two requests.
-        revision = facts.commit or _one_segment(self._reference.revision)
+        revision = commit or _one_segment(self._reference.revision)
         return f"{self._reference.repository}/resolve/{revision}/{name}"
 
     async def _get(self, path: str, max_bytes: int) -> Answer:
@@ -153,9 +181,10 @@ def _one_segment(revision: str) -> str:
 
 
 def _parsed(body: bytes, most_values: int) -> object:
+    """None for what is no JSON."""
     if excess_of(body, most_values, MAX_DESCRIPTION_BYTES) is not None:
         raise NotUsableError("hub_misbehaves", "has a description that is too long to read")
     try:
         return json.loads(body)
-    except (ValueError, RecursionError) as exc:
-        raise NotUsableError("hub_misbehaves", "has a description that Moorage cannot read") from exc
+    except (ValueError, RecursionError):
+        return None

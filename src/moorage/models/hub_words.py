@@ -62,6 +62,12 @@ class HubWords:
             code="hub_token_refused",
         )
 
+    def not_described(self) -> ModelError:
+        return ModelError(
+            f"{self.host} answered something that is not a model's description. Try again; if it stays, tell the operator.",
+            code="hub_misbehaves",
+        )
+
     def unusable(self, code: str, clause: str) -> ModelError:
         return ModelError(f"{self._model.repository} {clause}.", code=code)
 

@@ -159,15 +159,28 @@ def _serving(facts: ModelFacts, hub: str) -> list[Template]:
             "no_template",
             f"is for {KIND_WORDS[facts.kind]} and comes as {facts.format}, which no template here serves",
         )
+    revision = facts.reference.revision
+    if revision != DEFAULT_REVISION:
+        able = [one for one in serving if one.takes_revision]
+        if not able:
+            raise NotUsableError(
+                "no_template",
+                f"cannot be served at {revision}: {_listed(serving)} only {DEFAULT_REVISION}; leave out @{revision}",
+            )
+        serving = able
     if facts.gated or facts.private or hub.rstrip("/") != PUBLIC_HUB:
-        serving = [one for one in serving if not one.public_hub_only]
-    if facts.reference.revision != DEFAULT_REVISION:
-        serving = [one for one in serving if one.takes_revision]
-    if not serving:
-        raise NotUsableError(
-            "no_template", "cannot be fetched at that revision or with a token by any template here"
-        )
+        able = [one for one in serving if not one.public_hub_only]
+        if not able:
+            public = f"only public models of {PUBLIC_HUB}"
+            raise NotUsableError("no_template", f"cannot be fetched: {_listed(serving)} {public}")
+        serving = able
     return serving
+
+
+def _listed(templates: Sequence[Template]) -> str:
+    """`llama.cpp and Ollama serve`."""
+    titles = [one.title for one in templates]
+    return f"{titles[0]} serves" if len(titles) == 1 else f"{', '.join(titles[:-1])} and {titles[-1]} serve"
 
 
 def _template(
@@ -197,6 +210,11 @@ def _weights(facts: ModelFacts, wish: Wish) -> tuple[Precision, Weights, GgufFil
     if facts.format is ModelFormat.GGUF:
         file = chosen_gguf(facts.gguf, wish.gguf)
         return GGUF, Weights(file.size_bytes, file.size_bytes, None, None, "files"), file
+    if wish.gguf is not None:
+        # Served whole, it would need several times the memory that whoever names a file counts on.
+        raise NotUsableError(
+            "file_not_found", "has no GGUF files. Leave --gguf out, or name a GGUF repository"
+        )
     if facts.format in (ModelFormat.CTRANSLATE2, ModelFormat.DIFFUSERS):
         size_bytes = _file_bytes(facts)
         return plain("fp16"), Weights(size_bytes, size_bytes, None, None, "files"), None

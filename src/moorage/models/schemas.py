@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from moorage.containers.schemas import CacheSettings, Resources, Text
 from moorage.containers.spec import LONGEST_IDLENESS_S, SHORTEST_IDLENESS_S, ApiPath, RegistryProvider
 from moorage.models.planning import LEAST_CONTEXT, MOST_CONTEXT
+from moorage.models.reference import LONGEST_REFERENCE
 
 HubToken = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$")]
 
@@ -14,8 +15,9 @@ HubToken = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[!-~]+$
 class ModelWish(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(max_length=300, examples=["hf:Qwen/Qwen2.5-7B-Instruct"])
-    """`hf:ORGANIZATION/NAME`, with `@REVISION` for a certain branch, tag or commit."""
+    model: str = Field(max_length=LONGEST_REFERENCE, examples=["hf:Qwen/Qwen2.5-7B-Instruct"])
+    """`hf:ORGANIZATION/NAME`, with `@REVISION` for a certain branch, tag or commit; or the address of its page at the hub, or of one of
+    its GGUF files."""
     template: str | None = Field(default=None, max_length=40)
     """Of `GET /templates`; by default the first that serves the model."""
     context_tokens: int | None = Field(default=None, ge=LEAST_CONTEXT, le=MOST_CONTEXT)
@@ -162,7 +164,8 @@ class ModelPlanRead(BaseModel):
     instance_types: list[FitRead] = []
     """Cheap ones first, of every infrastructure."""
     instance_type: str | None = None
-    """The cheapest that fits, of the infrastructure that was asked for and of those that have room now where there are any."""
+    """The cheapest that fits, of the infrastructure that was asked for: of those that have room now, or else of those that a machine
+    here has. Null where it fits on none, or no machine has one; `reason` then says which."""
     settings: ServerSettingsRead | None = None
     """For that type."""
     cache: CacheSettings | None = None
@@ -185,5 +188,5 @@ class TemplateRead(BaseModel):
     memory_bytes: int
     """What it takes itself, beside a model."""
     instance_type: str | None
-    """The cheapest that it runs on; whether a model fits there is the model's matter."""
+    """The cheapest that it runs on and that a machine here has; whether a model fits there is the model's matter."""
     price_per_hour_microusd: int | None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from moorage.catalog.capacity import InstanceType
 from moorage.containers.start_times.measuring import PastStep
+from moorage.models.choosing import Choice, Offers, no_place, where_it_goes
 from moorage.models.fitting import Fit
 from moorage.models.memory import Memory, context_bytes_per_request, in_words, memory_of
 from moorage.models.planning import ModelPlan, settings_for
@@ -18,7 +19,7 @@ from moorage.models.schemas import (
     TemplateRead,
     TemplateSummary,
 )
-from moorage.models.service import Choice, Offers, cache_for, cheapest_for, nothing_fits
+from moorage.models.service import cache_for, cheapest_for
 from moorage.models.start_estimate import estimate
 from moorage.models.templates import Template
 
@@ -50,11 +51,10 @@ def plan_json(
         else None
     )
     needed = f"Each replica needs {in_words(memory, found.load)}."
-    where = f"It fits on {best.instance_type.name}." if best is not None else nothing_fits(choice)
     return ModelPlanRead(
         ok=True,
-        reason=None if best is not None else "model_does_not_fit",
-        message=f"{needed} {where}",
+        reason=None if best is not None else no_place(choice).code,
+        message=f"{needed} {where_it_goes(choice)}",
         model=_model_json(found),
         template=_summary(found.template),
         other_templates=[_summary(one) for one in found.other_templates],

@@ -22,7 +22,14 @@ from moorage_cli.container_file import (
 )
 from moorage_cli.errors import UsageError
 from moorage_cli.first_answer import UNKNOWN, until_it_answers
-from moorage_cli.model_deployment import ModelOptions, model_body, resolved, show_plan, with_resources
+from moorage_cli.model_deployment import (
+    ModelOptions,
+    announce,
+    model_body,
+    resolved,
+    show_plan,
+    with_resources,
+)
 from moorage_cli.session import Session
 
 
@@ -34,7 +41,10 @@ def deploy(
     session: Session,
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[hf:ORG/NAME[@REVISION]]", help="A model to serve instead of an image."),
+        typer.Argument(
+            metavar="[hf:ORG/NAME[@REVISION]]",
+            help="A model to serve instead of an image, or the address of its page.",
+        ),
     ] = None,
     file: Annotated[
         Path | None,
@@ -205,7 +215,7 @@ def deploy(
         if dry_run:
             show_plan(session, found, until_it_answers(session, project, found, instance_type))
             return
-        session.output.note(found["message"])
+        announce(session, found, instance_type)
         first_answer = until_it_answers(session, project, found, instance_type)
         if first_answer not in ("", UNKNOWN):
             session.output.note(f"Until the first answer: {first_answer}.")

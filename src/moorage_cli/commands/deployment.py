@@ -8,6 +8,7 @@ from moorage_cli.client import Record
 from moorage_cli.commands.outcome import Example, report_deployment, wait_for_deployment
 from moorage_cli.container_file import DeployOptions, deploy_body
 from moorage_cli.errors import ApiError, CliError, ExitCode
+from moorage_cli.model_names import usual_name
 from moorage_cli.other_tools.asked import Asked
 from moorage_cli.other_tools.sizes import cheapest_with
 from moorage_cli.project_choice import NoProjectError, create_project
@@ -41,7 +42,7 @@ def create(session: Session, path: str, body: Record) -> "Container":
         created: Container = session.client.post(path, body)
     except ApiError as exc:
         if exc.code == "name_taken":
-            name = body.get("name") or body["model"].rpartition("/")[2].partition("@")[0]
+            name = body.get("name") or usual_name(body["model"])
             exc.hint = f"Choose another with --name, or remove it with `moor delete {shlex.quote(name)}`."
         raise
     return created

@@ -38,6 +38,7 @@ MODEL_PLAN = {
             "reason": "It is 9.1 GB short of the 31.6 GB that are needed.",
             "memory": {"total_bytes": 31_600_000_000},
             "total_bytes": 24_152_899_584,
+            "usable_bytes": 22_462_196_613,
             "longest_context_tokens": 6144,
             "free": 3,
         },
@@ -50,6 +51,7 @@ MODEL_PLAN = {
             "reason": None,
             "memory": {"total_bytes": 31_600_000_000},
             "total_bytes": 48_305_799_168,
+            "usable_bytes": 44_924_393_226,
             "longest_context_tokens": None,
             "free": 5,
             "settings": {"image": "vllm/vllm-openai:v0.11.0", "provider": "docker-hub"},
@@ -73,6 +75,31 @@ MODEL_REFUSED = {
 
 
 MODEL_GATED = {"ok": False, "reason": "model_gated", "message": "acme/gated is gated."}
+
+
+MODEL_NOWHERE = MODEL_PLAN | {
+    "reason": "model_does_not_fit",
+    "message": "Each replica needs 692.8 GB. acme/huge does not fit. Choose a smaller model.",
+    "instance_type": None,
+    "instance_types": [],
+}
+
+
+MODEL_REFUSED_ON: dict[str | None, dict[str, object]] = {
+    "l4-24gb": {
+        "status": 422,
+        "code": "model_does_not_fit",
+        "detail": "It does not fit on l4-24gb: it is 9.1 GB short. It fits on l40s-48gb, or a context of 6,144 tokens.",
+        "errors": [{"field": "resources.instance_type", "message": "It is 9.1 GB short."}],
+    },
+    "nope": {
+        "status": 422,
+        "code": "invalid_input",
+        "detail": "resources.instance_type 'nope' is not an instance type.",
+        "errors": [{"field": "resources.instance_type", "message": "'nope' is not an instance type"}],
+    },
+}
+"""By the type that is asked for."""
 
 
 PREFLIGHT = {

@@ -6,8 +6,10 @@ from cli_server.answering import Answering
 from cli_server.catalogue import (
     INSTANCE_TYPES,
     MODEL_GATED,
+    MODEL_NOWHERE,
     MODEL_PLAN,
     MODEL_REFUSED,
+    MODEL_REFUSED_ON,
     PREFLIGHT,
     PROPOSAL,
     TEMPLATE,
@@ -22,8 +24,14 @@ class CatalogueRoutes(Answering):
             case ["GET", "templates"]:
                 self._page([TEMPLATE], query)
             case ["POST", "projects", _, "models", "resolve"]:
-                refused = {"hf:acme/gone": MODEL_REFUSED, "hf:acme/gated": MODEL_GATED}
+                refused = {
+                    "hf:acme/gone": MODEL_REFUSED,
+                    "hf:acme/gated": MODEL_GATED,
+                    "hf:acme/huge": MODEL_NOWHERE,
+                }
                 self._json(200, refused.get(body["model"], MODEL_PLAN))
+            case ["POST", "projects", _, "models", "deploy"] if _type_of(body) in MODEL_REFUSED_ON:
+                self._json(422, MODEL_REFUSED_ON[_type_of(body)])
             case ["POST", "projects", _, "models", "deploy"]:
                 self._json(201, fake.add_container(body.get("name") or "Qwen2.5-7B-Instruct"))
             case ["GET", "projects", _, "containers", "proposal"]:
@@ -40,3 +48,8 @@ class CatalogueRoutes(Answering):
             case _:
                 return False
         return True
+
+
+def _type_of(body: Any) -> str | None:
+    name: str | None = body.get("resources", {}).get("instance_type")
+    return name

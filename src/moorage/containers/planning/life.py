@@ -133,6 +133,7 @@ def _exited(replica: ReplicaView, engine: ObservedReplica, container: ContainerV
         container.memory_bytes,
         container.disk_bytes,
         replica.last_lines,
+        replica.download_kept_bytes if replica.state is ReplicaState.STARTING else None,
     )
     verdict = with_larger_type(verdict, container.instance_type, container.larger_instance_type)
     return Transition(replica.id, ReplicaState.STOPPED, engine, _doubting_its_cache(replica, verdict))

@@ -3,10 +3,12 @@
 Nothing is asked here that takes time: rows are loaded, engines were looked at, and the watches say what they saw last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+from moorage.catalog.capacity import keeps_caches
 from moorage.containers.caches.turns import untried
 from moorage.containers.capacity_repository import Room
 from moorage.containers.models import ContainerRow, ReplicaRow
@@ -40,6 +42,8 @@ class PlanViews:
     placing: Placing
     why_evicted: Callable[[ReplicaRow], Verdict | None]
     """By a watch of its machine, or because it is moved."""
+    step_on: Callable[[str, str], Mapping[str, Any]]
+    """Of a container's start on an engine, as far as its cache tells."""
 
     def of_container(
         self, loaded: Loaded, seen: Seen, room: Room, doubted: Doubted, larger: str | None
@@ -96,6 +100,12 @@ class PlanViews:
             stopped_because=stopped_because(loaded.stop_reason),
             engine_failing=self.operations.engine_failing(row.id) or bool(seen.unreachable),
         )
+
+    def _download_kept(self, loaded: Loaded, row: ReplicaRow) -> int | None:
+        if row.state != ReplicaState.STARTING or not keeps_caches(loaded.instance_type):
+            return None
+        step = self.step_on(row.engine, row.container_id)
+        return step["cache_bytes"] if step.get("step") == "download" else None
 
     def _beside(self, loaded: Loaded) -> Beside | None:
         rollout = Rollout.from_json(loaded.container.rollout)
@@ -155,6 +165,7 @@ class PlanViews:
                 machine_left=row.id in seen.unreachable and machines.left(row.engine),
                 moving=row.moving_since is not None,
                 routed_at=row.routed_at,
+                download_kept_bytes=self._download_kept(loaded, row),
                 cache_worked=0 < row.version <= warm.get(row.engine, 0),
                 untried=row.id in behind_cache,
             )

@@ -148,7 +148,13 @@ class ContainersReconciler:
         self._moving = Moving(self.database, self.settings, self.clock)
         self._placing = Placing(self.database, self.engines, self.settings, self._calls, self._gpu_watch)
         self._views = PlanViews(
-            self.settings, self._operations, self._calls, self._funding, self._placing, self._why_evicted
+            self.settings,
+            self._operations,
+            self._calls,
+            self._funding,
+            self._placing,
+            self._why_evicted,
+            self._cache_watch.step,
         )
 
     def _described(self, engine: str, nodes: Sequence[NodeCapacity]) -> None:

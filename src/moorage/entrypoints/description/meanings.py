@@ -66,6 +66,7 @@ MEANINGS: dict[str, str] = {
     "no_canary": "No canary is under way.",
     "no_draft": "There is no draft to apply.",
     "no_fix": "There is no fix to apply.",
+    "no_machine_has_it": "The model fits, but no machine of this installation has such an instance type.",
     "no_model_hub": "This installation has no model hub.",
     "no_payout_account": "Name the bank account to send it to first.",
     "no_replica_running": "No replica runs, so there is nothing to diagnose. Start the container first.",

@@ -40,7 +40,7 @@ _CODES_OF_DATA: dict[str, tuple[str, ...]] = {
     "moorage.billing.payouts.service._locked": ("payout_confirmed", "payout_refused"),
     # Found where they are named, or where what carries them is made.
     "moorage.organizations.caps.refuse_beyond": (),
-    "moorage.models.service.choose": (),
+    "moorage.models.choosing.choose": (),
     "moorage.models.hub_words.HubWords.unusable": (),
     "moorage.machines.service.say": (),
 }
