@@ -120,7 +120,7 @@ def test_a_hub_that_answers_nonsense_is_asked_again(browser: Browser, world: Wor
     with creating(browser, world, home) as page:
         world.hub.broken = JSONResponse(["nonsense"])
         page.get_by_label("Model", exact=True).fill("Qwen/Qwen3-8B@v1.0")
-        expect(page.get_by_text("has a description that Moorage cannot read").first).to_be_visible()
+        expect(page.get_by_text("answered something that is not").first).to_be_visible()
         world.hub.broken = None
         page.get_by_role("button", name="Try again").click()
         expect(page.get_by_text("Found: public")).to_be_visible()
