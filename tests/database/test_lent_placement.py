@@ -53,6 +53,16 @@ async def test_a_machine_on_probation_never_has_the_only_one(fleet: Fleet) -> No
         ]
 
 
+async def test_whoever_starts_with_several_spreads_at_once(fleet: Fleet) -> None:
+    """The first where it is known who stays; beside it the others may be on probation, also in the pass that begins all three."""
+    await lend(fleet, SECOND, "org_b", on_probation=True)
+    async with leading(fleet) as alive:
+        three = await serving(alive, await fleet.world.create(replicas=3), 3)
+    by_slot = {row.slot: row.engine for row in three}
+    assert by_slot[0] == LOCAL_ENGINE
+    assert sorted(by_slot.values()) == sorted([LOCAL_ENGINE, LOCAL_ENGINE, SECOND])
+
+
 async def test_it_waits_and_says_why(fleet: Fleet) -> None:
     await lend(fleet, SECOND, "org_b", on_probation=True)
     await change(fleet.world, f"UPDATE nodes SET cordoned_at = now() WHERE engine = '{LOCAL_ENGINE}'")

@@ -135,15 +135,19 @@ class Placing:
         )
 
     def room_for(self, loaded: Loaded, room: Room) -> int:
-        return sum(room_for(one, room.nodes, room.used, self.settings.cpu_overcommit) for one in loaded.types)
+        """Once the first has a place, others have one beside it too."""
+        alone = self._room_on(loaded, room, room.nodes)
+        return alone + self._room_on(loaded, room, room.only_beside_others) if alone else 0
+
+    def _room_on(self, loaded: Loaded, room: Room, nodes: Sequence[NodeCapacity]) -> int:
+        return sum(room_for(one, nodes, room.used, self.settings.cpu_overcommit) for one in loaded.types)
 
     def why_no_room(self, loaded: Loaded, room: Room) -> str:
         instance_type, avoidance = loaded.instance_type, Avoidance.from_json(loaded.container.avoidance)
         avoided = self.avoided(loaded)
         if room_for(instance_type, room.without_image, room.used, self.settings.cpu_overcommit):
             return why_waiting_for_image(ContainerSettings.from_json(loaded.container.settings).image)
-        overcommit = self.settings.cpu_overcommit
-        if any(room_for(one, room.only_beside_others, room.used, overcommit) for one in loaded.types):
+        if self._room_on(loaded, room, room.only_beside_others):
             return why_waiting_for_trusted(instance_type)
         if avoidance is None or not avoided:
             return why_waiting(instance_type, room.nodes, room.used, self.settings.cpu_overcommit)
@@ -190,9 +194,10 @@ class Placing:
         return {
             node.key
             for instance_type in loaded.types
+            for nodes in (room.nodes, room.only_beside_others)
             for node in best_machines(
                 instance_type,
-                room.nodes,
+                nodes,
                 room.used,
                 self.settings.cpu_overcommit,
                 _siblings(loaded),
@@ -216,10 +221,14 @@ class Placing:
         if not slots:
             return []
         used = await capacity_repository.used_capacity(session, {machine.engine for machine in choices})
-        nodes = [node for node in room.nodes if node.key in choices]
+        chosen = replace(
+            room,
+            nodes=[node for node in room.nodes if node.key in choices],
+            only_beside_others=[node for node in room.only_beside_others if node.key in choices],
+        )
         with_cache = ContainerSettings.from_json(loaded.container.settings).cache_gib is not None
         created = []
-        for slot, (taken, placement) in zip(slots, self.places(loaded, room, nodes, used), strict=False):
+        for slot, (taken, placement) in zip(slots, self.places(loaded, chosen, slots, used), strict=False):
             ports = None if self.engines.places(placement.engine) else self.settings.replica_port_range
             row = await capacity_repository.insert_replica(
                 session, loaded.container, slot, placement, ports, taken.name
@@ -233,17 +242,19 @@ class Placing:
         self,
         loaded: Loaded,
         room: Room,
-        nodes: Sequence[NodeCapacity],
+        slots: Sequence[int],
         used: Mapping[MachineKey, Used],
     ) -> Iterator[tuple[InstanceType, Placement]]:
-        """Where its next replicas go, each beside those before it, for as long as there is room."""
+        """Where the replicas of these slots go, each beside those before it, for as long as there is room."""
         used, siblings, of_owners = dict(used), _siblings(loaded), _of_owners(loaded, room)
-        warmth = _warmth(loaded)
-        while True:
+        warmth, nodes = _warmth(loaded), room.nodes
+        for slot in slots:
             taken, placement = self._placed(loaded, nodes, used, siblings, warmth, of_owners)
             if placement is None:
                 return
             yield taken, placement
+            if slot == loaded.first_slot:
+                nodes = [*room.nodes, *room.only_beside_others]
             siblings[placement.machine] += 1
             if placement.machine in room.owners:
                 of_owners[room.owners[placement.machine]] += 1

@@ -3,7 +3,6 @@ go to once the old ones are gone. Otherwise nobody serves for as long as another
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 
 from moorage.catalog.capacity import Used
 from moorage.catalog.repository import find_instance_type
@@ -22,9 +21,9 @@ async def engines_after(placing: Placing, loaded: Loaded) -> list[str]:
     if after is None:
         return []
     room = await placing.room(after)
-    places = placing.places(after, room, room.nodes, without_its_own(room.used, loaded))
-    chosen = islice(places, after.container.desired_replicas)
-    return list(dict.fromkeys(placement.engine for _, placement in chosen))
+    slots = range(after.first_slot, after.first_slot + after.container.desired_replicas)
+    places = placing.places(after, room, slots, without_its_own(room.used, loaded))
+    return list(dict.fromkeys(placement.engine for _, placement in places))
 
 
 def without_its_own(used: Mapping[MachineKey, Used], loaded: Loaded) -> dict[MachineKey, Used]:
