@@ -49,7 +49,12 @@ test("what was done to a container names it, also when it and its project are go
   );
   expect(did("container.scale", { min_replicas: 1, max_replicas: 4 })).toBe("Scaled chat in production to between 1 and 4 replicas");
   expect(did("container.scale", { min_replicas: 1, max_replicas: 1 })).toBe("Scaled chat in production to 1 replica");
+  expect(did("container.scale", { min_replicas: 0, max_replicas: 1 })).toBe("Scaled chat in production to between 0 and 1 replicas");
+  expect(did("container.scale", { min_replicas: 3, max_replicas: 3 })).toBe("Scaled chat in production to 3 replicas");
   expect(did("container.scale", { max_replicas: 4 })).toBe("Scaled chat in production to at most 4 replicas");
+  expect(did("container.scale", { max_replicas: 1 })).toBe("Scaled chat in production to at most 1 replica");
+  expect(did("container.scale", { min_replicas: 1 })).toBe("Scaled chat in production to at least 1 replica");
+  expect(did("container.scale", { min_replicas: 0 })).toBe("Scaled chat in production to at least 0 replicas");
   expect(did("container.scale", { target_concurrency: 8 })).toBe("Changed how chat in production scales");
   expect(did("container.draft_save", { fields: ["image"] })).toBe("Staged changes to chat in production: image");
   expect(did("container.draft_discard")).toBe("Discarded the staged changes to chat in production");
@@ -65,6 +70,7 @@ test("what was done to a container names it, also when it and its project are go
   expect(did("container.accept_exposure")).toBe("Accepted that the owner of its machine can read what runs in chat in production");
   expect(did("cache.delete", { node: "rack-1" })).toBe("Deleted the cache of chat in production on rack-1");
   expect(did("replica_limit.requested", { replicas: 40 })).toBe("Asked for 40 replicas of chat in production");
+  expect(did("replica_limit.approved", { replicas: 1 })).toBe("Allowed 1 replica of chat in production");
   expect(said("replica_limit.requested", { replicas: 40, project_id: "prj_1" }, "prj_1")).toBe("Asked for 40 replicas in production");
   expect(did("replica_limit.approved", { replicas: 40 })).toBe("Allowed 40 replicas of chat in production");
   expect(did("replica_limit.refused", { replicas: 40, message: "No room before May" })).toBe(
@@ -88,9 +94,27 @@ test("a sentence alleges nothing that the record does not say", () => {
   expect(said("billing.spending_limit", {}, "org_1")).toBe("Removed the monthly limit of the organization");
   expect(said("member.change", { role: "user", role_before: "user", project_ids: null }, "usr_9")).toBe("Left the role of usr_9 as it was");
   expect(said("member.change", { role: "user", role_before: "user", project_ids: [] }, "usr_9")).toBe("Changed the projects of usr_9 to none");
-  expect(said("api_key.change", { name: "new", name_before: "old", disabled: false })).toBe("Renamed the API key old to new");
+  // All that was sent, as an earlier version recorded it.
   expect(said("api_key.change", { name: "ci", disabled: false, expires_at: null, requests_per_minute: 7 })).toBe("Changed the API key ci");
   expect(said("api_key.change", { name: "ci", disabled: false })).toBe("Enabled the API key ci");
+});
+
+test.each([
+  [{ name_before: "old" }, "Renamed the API key old to ci in production"],
+  [{ name_before: "old", disabled: true }, "Renamed the API key old to ci in production, and disabled it"],
+  [{ name_before: "old", disabled: false }, "Renamed the API key old to ci in production, and enabled it"],
+  [{ name_before: "old", expires_at: null }, "Renamed the API key old to ci in production, and changed its expiry"],
+  [
+    { name_before: "old", disabled: true, expires_at: null, requests_per_minute: 7 },
+    "Renamed the API key old to ci in production, disabled it, and changed its rate limit and its expiry",
+  ],
+  [{ disabled: true, expires_at: null }, "Disabled the API key ci in production, and changed its expiry"],
+  [{ disabled: false, requests_per_minute: null }, "Enabled the API key ci in production, and changed its rate limit"],
+  [{ expires_at: null }, "Changed the expiry of the API key ci in production"],
+  [{ expires_at: "2027-01-01T00:00:00Z", requests_per_minute: 7 }, "Changed the rate limit and the expiry of the API key ci in production"],
+  [{}, "Changed the API key ci in production"],
+])("of a key whose record has %j, every change is said", (changes, sentence) => {
+  expect(said("api_key.change", { name: "ci", project_id: "prj_1", ...changes })).toBe(sentence);
 });
 
 test("whoever did it has a name", () => {

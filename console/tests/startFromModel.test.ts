@@ -1,6 +1,7 @@
 /** What the first step says of a model, where no server is asked. */
 import { expect, test } from "vitest";
 
+import { foldingOf, whyNothingStarts } from "@/pages/create/start/folding";
 import { footnote } from "@/pages/create/start/footnote";
 import { mistakesOfStart } from "@/pages/create/start/mistakes";
 import { whyNowhere } from "@/pages/create/start/nowhere";
@@ -12,20 +13,58 @@ const L40S = { instance_type: "l40s-48gb", gpu_model: "L40S", infrastructure: "o
 const H100 = { ...L40S, instance_type: "h100-80gb", gpu_model: "H100" };
 const CPU = { ...L40S, instance_type: "cpu-large", gpu_model: null, fits: false, capacity: 4 };
 
+/** Where nobody has what it fits on, or it fits on nothing. */
 const planOf = (fits: Fit[], model = { kind: "chat", format: "safetensors" }): ModelPlan =>
-  ({ message: "It is 9.1 GB short.", model, instance_types: fits }) as ModelPlan;
+  ({
+    message: "It is 9.1 GB short.",
+    model,
+    instance_types: fits,
+    instance_type: null,
+    reason: fits.some((one) => one.fits && one.infrastructure === "operator") ? "no_machine_has_it" : "model_does_not_fit",
+  }) as ModelPlan;
+
+/** Where it waits on the first. */
+const waitingPlanOf = (fits: Fit[], why: string): ModelPlan =>
+  ({ ...planOf(fits), message: `It fits on ${fits[0]?.instance_type}, but ${why}`, instance_type: fits[0]?.instance_type, reason: null }) as ModelPlan;
 
 test.each([
   ["no machine has the GPU", [L40S, CPU], "It fits on l40s-48gb, but no machine here offers that GPU. Choose a GGUF model, which runs without a GPU, or ask the operator."],
   ["several GPUs would do", [L40S, H100], "It fits on l40s-48gb and h100-80gb, but no machine here offers one of these GPUs. Choose a smaller model, or ask the operator."],
   ["the GPU is here, but not two of it", [L40S, { ...L40S, instance_type: "l40s-48gb-x1", fits: false, capacity: 2 }], "It fits on l40s-48gb, but no machine here offers that type. Choose a smaller model, or ask the operator."],
   ["a shorter context fits on what is here", [L40S, { ...CPU, longest_context_tokens: 4096 }], "It fits on l40s-48gb, but no machine here offers that GPU. A context of 4,096 tokens fits on cpu-large."],
-  ["all are in use", [{ ...L40S, capacity: 2 }, CPU], "It fits on l40s-48gb, but none is free now. A shorter context, or fewer requests at once, may fit on another."],
   ["four would do", [L40S, H100, { ...L40S, instance_type: "a" }, { ...L40S, instance_type: "b" }], "It fits on l40s-48gb, h100-80gb, a and 1 more, but no machine here offers one of these GPUs. Choose a smaller model, or ask the operator."],
   ["it fits on nothing", [CPU], "It is 9.1 GB short."],
   ["it fits on others' machines alone", [{ ...L40S, infrastructure: "community" }, CPU], "It is 9.1 GB short."],
 ])("where %s, it says so", (_, fits, sentence) => {
   expect(whyNowhere(planOf(fits), "operator")).toBe(sentence);
+});
+
+test.each([
+  ["all are in use", { ...L40S, capacity: 2 }, "all of it is in use. It starts as soon as there is room."],
+  ["the machine that has it is silent", L40S, "the machines that could hold it do not answer. It starts as soon as one does."],
+  ["the machine that has it is closed", L40S, "the machines that could hold it take no new replicas now. It starts as soon as one does. Or ask the operator."],
+])("where %s, it says what the API knows", (_, fit, why) => {
+  const plan = waitingPlanOf([fit, H100, CPU], why);
+  expect(whyNowhere(plan, "operator")).toBe(`It fits on l40s-48gb, but ${why}`);
+  expect(foldingOf(plan, "operator")).toEqual({ shown: [fit, CPU], folded: [H100], pointless: [] });
+  expect(whyNothingStarts(plan)).toBe("no machine offers it now");
+});
+
+test("that no machine has it is said only where the API says so", () => {
+  expect(whyNothingStarts(planOf([L40S, CPU]))).toBe("no machine here has it");
+  expect(foldingOf(planOf([L40S, CPU]), "operator")).toEqual({ shown: [CPU], folded: [L40S], pointless: [] });
+  expect(foldingOf(planOf([L40S, H100]), "operator")).toEqual({ shown: [L40S, H100], folded: [], pointless: [] });
+});
+
+test("until the API has answered for the machines that were just chosen, nothing is said", () => {
+  const free = { ...L40S, capacity: 2, available: true };
+  expect(whyNowhere({ ...planOf([free]), instance_type: free.instance_type, reason: null }, "community")).toBeNull();
+});
+
+test("what can be chosen comes first, and what the server cannot use is left out", () => {
+  const [full, free] = [{ ...L40S, capacity: 2 }, { ...H100, capacity: 1, available: true }];
+  const useless = { ...CPU, usable_bytes: null };
+  expect(foldingOf(planOf([useless, full, free]), "operator")).toEqual({ shown: [free, full], folded: [], pointless: [useless] });
 });
 
 test("who has a GGUF model already is not told to take one", () => {

@@ -220,7 +220,7 @@ def test_refusals_say_what_to_do(browser: Browser, world: World, scene: Scene) -
             page.get_by_role("slider", name=slider).press("End")
         rows = page.get_by_role("radiogroup", name="Instance type")
         expect(rows.get_by_role("radio")).to_have_count(0)
-        nothing = page.get_by_text("does not fit on").or_(page.get_by_text("but none of these is free now"))
+        nothing = page.get_by_text("does not fit on").or_(page.get_by_text("It starts as soon as"))
         expect(nothing.first).to_be_visible()
         expect(page.get_by_role("button", name="Next: Base settings")).to_be_enabled()
         page.get_by_role("button", name="Next: Base settings").click()

@@ -16,6 +16,11 @@ export class Details {
     return this.all[name] !== undefined && this.all[name] !== null;
   }
 
+  /** Also where nothing is what it was set to: an expiry that was taken away. */
+  records(name: string): boolean {
+    return name in this.all;
+  }
+
   is(name: string): boolean {
     return this.all[name] === true;
   }

@@ -9,7 +9,7 @@ const container = (said: (it: string, of: Details) => string): Sentence => {
 
 /** About a container, or about all of a project's. */
 const replicas = (said: (many: string, of: Details) => string): Sentence => {
-  return (of) => said(`${of.text("replicas")} replicas${of.has("name") ? ` of ${of.text("name")}` : ""}${of.inProject()}`, of);
+  return (of) => said(`${counted(of.text("replicas"))}${of.has("name") ? ` of ${of.text("name")}` : ""}${of.inProject()}`, of);
 };
 
 export const OF_CONTAINERS: Record<string, Sentence | undefined> = {
@@ -49,10 +49,16 @@ function edited(it: string, of: Details): string {
 
 function scaled(it: string, of: Details): string {
   const [least, most] = [of.text("min_replicas"), of.text("max_replicas")];
-  if (least && most) return `Scaled ${it} to ${least === most ? least : `between ${least} and ${most}`} ${most === "1" ? "replica" : "replicas"}`;
-  if (least) return `Scaled ${it} to at least ${least} replicas`;
-  if (most) return `Scaled ${it} to at most ${most} replicas`;
+  if (least && most && least !== most) return `Scaled ${it} to between ${least} and ${most} replicas`;
+  if (least && most) return `Scaled ${it} to ${counted(most)}`;
+  if (least) return `Scaled ${it} to at least ${counted(least)}`;
+  if (most) return `Scaled ${it} to at most ${counted(most)}`;
   return `Changed how ${it} scales`;
+}
+
+/** "1 replica", "4 replicas". */
+function counted(replicas: string): string {
+  return `${replicas} ${replicas === "1" ? "replica" : "replicas"}`;
 }
 
 /** ": image, start command", or nothing. */

@@ -3,6 +3,7 @@ import type { Schemas } from "@/api/client";
 
 import { Details, type NameOf, type Sentence } from "./auditDetails";
 import { OF_CONTAINERS } from "./auditOfContainers";
+import { changedKey } from "./auditOfKeys";
 
 export type AuditRecord = Schemas["AuditRecord"];
 
@@ -124,13 +125,6 @@ const SENTENCES: Record<string, Sentence | undefined> = {
   "gateway.forget": (_, __, id) => `Forgot the gateway ${id}`,
   "user.sign_out": (_, target, id) => `Signed ${target(id)} out everywhere`,
 };
-
-function changedKey(of: Details): string {
-  const key = `the API key ${of.text("name")}${of.inProject()}`;
-  const others = ["expires_at", "requests_per_minute", "name_before"].some((name) => of.has(name));
-  if (of.has("disabled") && !others) return `${of.is("disabled") ? "Disabled" : "Enabled"} ${key}`;
-  return of.has("name_before") ? `Renamed the API key ${of.text("name_before")} to ${of.text("name")}${of.inProject()}` : `Changed ${key}`;
-}
 
 /** An earlier version also recorded what changed nothing: that took no project from anybody. */
 function changedMember(of: Details, member: string): string {

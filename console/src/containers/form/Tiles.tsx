@@ -15,11 +15,11 @@ interface TilesProps {
   choose: (name: string) => void;
 }
 
-/** What can be had, or could once it is free, first what has a GPU; what no machine here holds is folded away below. */
+/** What can be had, or could once it is free, first what has a GPU; what no machine offers now is folded away below. */
 export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
   const [unfolded, setUnfolded] = useState(false);
-  const nobodys = types.filter((one) => one.capacity === 0 && one.name !== chosen);
-  const shown = types.filter((one) => !nobodys.includes(one));
+  const folded = types.filter((one) => one.capacity === 0 && one.name !== chosen);
+  const shown = types.filter((one) => !folded.includes(one));
   const groups = (
     [
       ["With a GPU", shown.filter((one) => one.gpu_model !== null)],
@@ -45,7 +45,7 @@ export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
           </div>
         ))}
       </div>
-      {nobodys.length > 0 ? (
+      {folded.length > 0 ? (
         <div>
           <Button
             variant="subtle"
@@ -56,11 +56,11 @@ export function Tiles({ types, obstacles, chosen, choose }: TilesProps) {
             rightSection={unfolded ? <ChevronUp size={14} strokeWidth={1.5} /> : <ChevronDown size={14} strokeWidth={1.5} />}
             onClick={() => setUnfolded(!unfolded)}
           >
-            {unfolded ? "Hide" : "Show"} {nobodys.length === 1 ? "1 type" : `${nobodys.length} types`} without a machine here
+            {unfolded ? "Hide" : "Show"} {folded.length === 1 ? "1 type" : `${folded.length} types`} that no machine offers now
           </Button>
         </div>
       ) : null}
-      {unfolded ? <div className={classes.tiles}>{nobodys.map(tile)}</div> : null}
+      {unfolded ? <div className={classes.tiles}>{folded.map(tile)}</div> : null}
     </>
   );
 }

@@ -11,6 +11,8 @@ import classes from "./Start.module.css";
 
 interface FitRowProps {
   fit: Fit;
+  /** Where the model fits and nothing could start now. */
+  whyNothingStarts: string;
   checked: boolean;
   choose: () => void;
   shorten: (tokens: number) => void;
@@ -19,7 +21,7 @@ interface FitRowProps {
 }
 
 /** One instance type: its memory with the model in it, what that means, and the price. Only what fits and is free has a radio. */
-export function FitRow({ fit, checked, choose, shorten, takesFocus }: FitRowProps) {
+export function FitRow({ fit, whyNothingStarts, checked, choose, shorten, takesFocus }: FitRowProps) {
   const isOpen = canBeChosen(fit);
   const radio = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -69,8 +71,8 @@ export function FitRow({ fit, checked, choose, shorten, takesFocus }: FitRowProp
       </label>
     );
   }
-  const isNobodys = fit.capacity === 0;
-  const tone = isNobodys ? "none" : fit.fits ? "warn" : "bad";
+  const nothingStarts = fit.capacity === 0;
+  const tone = nothingStarts ? "none" : fit.fits ? "warn" : "bad";
   const Mark = { none: Minus, warn: Clock, bad: X }[tone];
   return (
     <div className={classes.fit} role="group" aria-label={`${fit.instance_type}, cannot be chosen`}>
@@ -78,8 +80,8 @@ export function FitRow({ fit, checked, choose, shorten, takesFocus }: FitRowProp
       {facts}
       <Mark size={16} strokeWidth={tone === "bad" ? 2 : 1.5} className={classes.fitMark} data-tone={tone} aria-hidden />
       <span className={classes.fitWords} data-tone={tone === "warn" ? "warn" : undefined} title={fit.reason ?? undefined}>
-        {isNobodys && fit.fits ? "no machine here has it" : words}
-        {fit.longest_context_tokens && !isNobodys ? (
+        {nothingStarts && fit.fits ? whyNothingStarts : words}
+        {fit.longest_context_tokens && !nothingStarts ? (
           <>
             {"; "}
             <UnstyledButton className={classes.shorten} onClick={() => shorten(fit.longest_context_tokens ?? 0)}>

@@ -7,9 +7,10 @@ import { size } from "@/components/sizes";
 import type { Draft } from "@/containers/form/draft";
 
 import { FitRow } from "./FitRow";
+import { foldingOf, whyNothingStarts } from "./folding";
 import { footnote } from "./footnote";
 import { whyNowhere } from "./nowhere";
-import { canBeChosen, chosenFit, isOffered, type ModelPlan, type Origin } from "./origin";
+import { chosenFit, type ModelPlan, type Origin } from "./origin";
 import classes from "./Start.module.css";
 
 interface FitsProps {
@@ -21,7 +22,7 @@ interface FitsProps {
   error: string | undefined;
 }
 
-/** Every instance type with the model in it: what can be chosen first, and cheap ones first of those. What no machine here has is
+/** Every instance type with the model in it: what can be chosen first, and cheap ones first of those. What no machine offers now is
  * folded away. */
 export function Fits({ plan, origin, change, infrastructure, isAsking, error }: FitsProps) {
   const { memory } = plan;
@@ -29,14 +30,9 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
   const [shortened, setShortened] = useState<string | null>(null);
   const [unfolded, setUnfolded] = useState(false);
   if (!memory) return null;
-  const offered = plan.instance_types.filter((one) => isOffered(one, infrastructure));
-  // The server cannot use them, whatever they have.
-  const pointless = offered.filter((one) => one.gpu_model === null && one.usable_bytes === null);
-  const weighed = offered.filter((one) => !pointless.includes(one));
-  const here = weighed.filter((one) => one.capacity > 0);
-  const nobodys = here.length > 0 ? weighed.filter((one) => one.capacity === 0) : [];
-  const shown = here.length > 0 ? [...here.filter(canBeChosen), ...here.filter((one) => !canBeChosen(one))] : weighed;
+  const { shown, folded, pointless } = foldingOf(plan, infrastructure);
   const chosen = chosenFit(plan, origin, infrastructure);
+  const why = chosen ? null : whyNowhere(plan, infrastructure);
   const parts = [
     { part: "weights" as const, words: `weights ${size(memory.weights_bytes)}` },
     { part: "server" as const, words: `server ${size(memory.server_bytes)}` },
@@ -51,10 +47,11 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
         <MemoryLegend parts={parts} />
       </div>
       <div className={classes.fitRows} role="radiogroup" aria-label="Instance type">
-        {[...shown, ...(unfolded ? nobodys : [])].map((fit) => (
+        {[...shown, ...(unfolded ? folded : [])].map((fit) => (
           <FitRow
             key={fit.instance_type}
             fit={fit}
+            whyNothingStarts={whyNothingStarts(plan)}
             checked={fit === chosen}
             choose={() => change({ instanceType: fit.instance_type })}
             takesFocus={shortened === fit.instance_type}
@@ -65,7 +62,7 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
           />
         ))}
       </div>
-      {nobodys.length > 0 ? (
+      {folded.length > 0 ? (
         <Button
           variant="subtle"
           color="var(--m-ink-2)"
@@ -75,10 +72,10 @@ export function Fits({ plan, origin, change, infrastructure, isAsking, error }: 
           rightSection={unfolded ? <ChevronUp size={14} strokeWidth={1.5} /> : <ChevronDown size={14} strokeWidth={1.5} />}
           onClick={() => setUnfolded(!unfolded)}
         >
-          {unfolded ? "Hide" : "Show"} {nobodys.length === 1 ? "1 type" : `${nobodys.length} types`} without a machine here
+          {unfolded ? "Hide" : "Show"} {folded.length === 1 ? "1 type" : `${folded.length} types`} that no machine offers now
         </Button>
       ) : null}
-      {chosen ? null : <NothingToChoose sentence={whyNowhere(plan, infrastructure)} isMistake={error !== undefined} />}
+      {why === null ? null : <NothingToChoose sentence={why} isMistake={error !== undefined} />}
       <p className={classes.footnote}>
         {footnote(shown, plan.context_bytes_per_request)}
         {pointless[0]?.obstacle ? `Types without a GPU are left out: ${pointless[0].obstacle}.` : ""}

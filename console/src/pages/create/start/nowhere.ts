@@ -1,21 +1,18 @@
 /** Why no instance type can be chosen for a model, and what to do. Pure. */
 import type { Draft } from "@/containers/form/draft";
 
-import { type Fit, isOffered, type ModelPlan } from "./origin";
+import { canBeChosen, type Fit, hasNoMachine, isOffered, type ModelPlan } from "./origin";
 
 /** Names beyond so many help nobody. */
 const MOST_NAMES = 3;
 
-export function whyNowhere(plan: ModelPlan, infrastructure: Draft["infrastructure"]): string {
+/** Null while the answer is about other machines than those that were just chosen: there, it can run. */
+export function whyNowhere(plan: ModelPlan, infrastructure: Draft["infrastructure"]): string | null {
+  if (plan.instance_types.some((one) => one.instance_type === plan.instance_type && canBeChosen(one))) return null;
   const offered = plan.instance_types.filter((one) => isOffered(one, infrastructure));
   const fitting = offered.filter((one) => one.fits);
-  const taken = fitting.filter((one) => one.capacity > 0);
-  if (taken.length > 0) {
-    const none = taken.length === 1 ? "none is free now" : "none of these is free now";
-    return `It fits on ${names(taken)}, but ${none}. A shorter context, or fewer requests at once, may fit on another.`;
-  }
-  // Where it fits on nothing at all, the API knows by how much, and what helps.
-  if (fitting.length === 0) return plan.message;
+  // What is in use or rests, and by how much it fits on nothing, the API knows: a capacity of 0 may be that of a machine that is silent.
+  if (!hasNoMachine(plan) || fitting.length === 0) return plan.message;
   return `It fits on ${names(fitting)}, but no machine here offers ${whatIsMissing(fitting, offered)}. ${advice(plan, fitting, offered)}`;
 }
 

@@ -65,6 +65,11 @@ export function canBeChosen(fit: Fit): boolean {
   return fit.fits && fit.available;
 }
 
+/** That no machine here has any of the types that it fits on, not even one that is silent or closed for now. */
+export function hasNoMachine(plan: ModelPlan): boolean {
+  return !plan.instance_type && plan.reason === "no_machine_has_it";
+}
+
 /** The type that was picked while it fits, else the cheapest: the API lists those first. */
 export function chosenFit(plan: ModelPlan, origin: Origin, infrastructure: Draft["infrastructure"]): Fit | null {
   const open = plan.instance_types.filter((one) => isOffered(one, infrastructure) && canBeChosen(one));
