@@ -5,7 +5,8 @@ import json
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from moorage.engines.docker.create import create_body, name_of
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.engines.sandboxes import SANDBOX_RUNTIME
+from moorage.entrypoints import debian_rootfs
+from moorage.entrypoints.example_image import EXAMPLE_IMAGE, ensure_example_image
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError, SetupError
 from moorage.kit.ids import (
@@ -166,6 +169,19 @@ async def test_it_serves_at_its_port_and_ends_when_told(world: World) -> None:
     ended = await world.engine.inspect(spec.replica_id)
     assert ended is not None
     assert ended.phase is ReplicaPhase.EXITED
+
+
+@pytest.mark.skipif(not debian_rootfs.is_debian_like(), reason="the image is built from Debian packages")
+async def test_a_program_begins_threads(world: World, tmp_path: Path) -> None:
+    """One with a C library that tries `clone3` first, as nearly every server's does."""
+    assert await ensure_example_image(world.lent.host, tmp_path, print) == EXAMPLE_IMAGE
+    found = await world.engine.ensure_image(ImageRequest(EXAMPLE_IMAGE, local=True), lambda _: None)
+    script = "import threading; t = [threading.Thread(target=print, args=['began']) for _ in range(3)]; [one.start() for one in t]"
+    spec = replace(
+        world.spec("", 256 * 2**20), image=found.engine_ref, command=("/usr/bin/python3", "-u", "-c", script)
+    )
+    said, ended = await world.said(spec)
+    assert (said.split(), ended.exit_code) == (["began"] * 3, 0)
 
 
 async def test_its_memory_is_bounded(world: World) -> None:

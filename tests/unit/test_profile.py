@@ -12,6 +12,7 @@ from moorage.engines.profile import (
     ALL_GPUS_PATH,
     MASKED_PATHS,
     READ_ONLY_PATHS,
+    allowed_in_sandbox,
     allowed_system_calls,
     profile_for,
 )
@@ -122,6 +123,18 @@ def test_the_list_of_system_calls() -> None:
     assert operators == {"SCMP_CMP_EQ", "SCMP_CMP_MASKED_EQ"}
     never = "bpf clone3 io_uring_setup keyctl modify_ldt mount perf_event_open setns unshare userfaultfd"
     assert not set(never.split()) & set(allowed)
+
+
+def test_a_sandbox_is_asked_for_clone3_itself() -> None:
+    """What is refused there is refused as not permitted, and then no program begins a thread."""
+    outside, inside = allowed_system_calls()["syscalls"], allowed_in_sandbox()["syscalls"]
+    differ = [(before, after) for before, after in zip(outside, inside, strict=True) if before != after]
+    assert differ == [
+        (
+            {"action": "SCMP_ACT_ERRNO", "errnoRet": 38, "names": ["clone3"]},
+            {"action": "SCMP_ACT_ALLOW", "names": ["clone3"]},
+        )
+    ]
 
 
 @given(specs)

@@ -19,6 +19,7 @@ from typing import Any
 from moorage.engines.base import GpuHandover, ReplicaSpec
 from moorage.engines.cache_environment import cache_variables
 from moorage.engines.gpu_environment import DRIVER_CAPABILITIES, ORDERS, VISIBLE_DEVICES, may_order_devices
+from moorage.engines.sandboxes import is_sandbox
 
 CPU_PERIOD_US = 100_000
 PIDS_LIMIT = 4096
@@ -139,7 +140,7 @@ def profile_for(spec: ReplicaSpec, runtime: str | None = None, gpus: GpuGrant | 
     return Profile(
         dropped_capabilities=("ALL",),
         no_new_privileges=True,
-        system_calls=allowed_system_calls(),
+        system_calls=allowed_in_sandbox() if is_sandbox(runtime) else allowed_system_calls(),
         masked_paths=(*MASKED_PATHS, *_masked_of_gpus(gpus)),
         read_only_paths=READ_ONLY_PATHS,
         memory_bytes=spec.memory_bytes,
@@ -184,6 +185,18 @@ def allowed_system_calls() -> Mapping[str, Any]:
     profile: dict[str, Any] = json.loads(text)
     rules = [
         {name: value for name, value in rule.items() if name != "comment"} for rule in profile["syscalls"]
+    ]
+    return {**profile, "syscalls": rules}
+
+
+@cache
+def allowed_in_sandbox() -> Mapping[str, Any]:
+    """A sandbox's kernel is its own. runsc of 2022 has no `clone3` and says so by itself, but where a list refuses the call it says
+    that it is not permitted, whatever the list asks for. Then no C library falls back, and no program could begin a thread."""
+    profile = allowed_system_calls()
+    rules = [
+        {"action": "SCMP_ACT_ALLOW", "names": rule["names"]} if "clone3" in rule["names"] else rule
+        for rule in profile["syscalls"]
     ]
     return {**profile, "syscalls": rules}
 
