@@ -376,3 +376,6 @@ async def test_a_page_reads_no_further_than_it_goes(api: Api) -> None:
     sql = query.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})
     plan = "\n".join(str(row[0]) for row in await api.rows(f"EXPLAIN {sql}"))
     assert "ix_activities_actions" in plan, plan
+    assert " on containers" not in plan, (
+        "names are looked up for the page alone, not for a page of each project"
+    )

@@ -62,10 +62,11 @@ async def test_valid(api: Api) -> None:
     assert (await patch(api, home, container_id, changes)).status_code == 200
     again = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
     assert [one["kind"] for one in again] == [one["kind"] for one in records]
-    other = await patch(api, home, container_id, {"env": {"NEW": "newer-secret"}})
+    other = await patch(api, home, container_id, {**changes, "env": {"NEW": "newer-secret"}})
     assert other.status_code == 200, "a secret alone is a change"
     changed = (await api.get(home.admin, f"/containers/{container_id}/activity")).json()["items"]
     assert len(changed) == len(records) + 1
+    assert changed[0]["details"] == {"fields": ["env"], "name": "renamed"}, "not all that was sent with it"
 
 
 async def test_a_variable_is_a_secret_or_plain(api: Api) -> None:

@@ -193,7 +193,7 @@ async def test_what_no_machine_has_is_refused_before_money_is_held(town: Town) -
         problem = assert_problem(await town.deploy(f"hf:{QWEN}", **how), 422, "no_machine_has_it")
         assert problem["detail"] == (
             "It fits on l40s-48gb, but no machine here has that GPU. "
-            "Choose a GGUF model, which runs without one, or ask the operator."
+            "Choose a GGUF model, which runs without a GPU, or ask the operator."
         )
     assert await town.money_and_containers() == before
     tiny = await town.deploy(f"hf:{GGUF}", requests_at_once=1)

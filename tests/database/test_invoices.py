@@ -213,7 +213,7 @@ async def test_details(api: Api, home: Home) -> None:
         return await api.ask(home.admin, "PATCH", f"/api/v1{path}", json=body)
 
     assert (await change(address="Kai 2\n20359 Hamburg")).json()["name"] == "acme"
-    assert (await change(name="Acme AG", tax_id="DE2")).json() == {
+    assert (await change(name="Acme AG", address="Kai 2\n20359 Hamburg", tax_id="DE2")).json() == {
         "name": "Acme AG",
         "address": "Kai 2\n20359 Hamburg",
         "tax_id": "DE2",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog.testing
 from aiohttp import web
 from reconciler_support import KEYRING, Machine, WatchedEngine, World
 from sqlalchemy import text
@@ -162,8 +163,12 @@ async def test_who_is_too_slow_is_told_so(
     async with answering(Silent()) as role:
         await lend(world, role)
         await described(fleet, JOINED)
-        await prove(fleet, world)
+        with structlog.testing.capture_logs() as logged:
+            await prove(fleet, world)
     assert await query(world, "SELECT state, proof_failure FROM machines") == [("verifying", rules.TOO_SLOW)]
+    (proof,) = [one for one in logged if one["event"] == "machine_proof"]
+    assert proof["failure"] == rules.TOO_SLOW
+    assert "no answer within" in proof["said"], "the log does say which call"
 
 
 async def test_who_claims_more_than_there_is_fails(fleet: Fleet, world: World) -> None:

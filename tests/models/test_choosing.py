@@ -20,6 +20,7 @@ from moorage.models.schemas import ModelDeploy
 from moorage.models.shown import PastStarts, plan_json, templates_json
 from moorage.models.templates import gallery
 from tests.models.configurations import COUNTED, config_of
+from tests.models.little_work import little_work
 
 QWEN = "Qwen/Qwen2.5-7B-Instruct"
 MODEL = "hf:acme/secret-GGUF"
@@ -130,7 +131,7 @@ def test_no_machine_has_the_gpu() -> None:
     """It would wait for ever, and hold an hour's price meanwhile."""
     sentence = (
         "It fits on l40s-48gb, but no machine here has that GPU. "
-        "Choose a GGUF model, which runs without one, or ask the operator."
+        "Choose a GGUF model, which runs without a GPU, or ask the operator."
     )
     offers = with_machines(machine("plain"))
     assert resolved(offers) == (None, "no_machine_has_it", sentence)
@@ -199,6 +200,31 @@ def test_a_template_costs_what_it_can_be_had_for() -> None:
         one.name: one.instance_type for one in templates_json(gallery(), with_machines(machine("one")))
     }
     assert (without["llama-cpp"], without["vllm"]) == ("cpu-medium", None)
+
+
+def test_what_a_thousand_machines_hold_is_found_once() -> None:
+    """Not for each template and each type again: meanwhile the API answers nobody."""
+    nodes = [machine(f"m{number}", *["NVIDIA H200"] * 4, cordoned=number % 2 == 0) for number in range(1000)]
+    offers = with_machines(*nodes)
+    with little_work(600_000):
+        cheapest = {one.name: one.instance_type for one in templates_json(gallery(), offers)}
+    assert (cheapest["llama-cpp"], cheapest["vllm"]) == ("cpu-medium", "h200-141gb")
+    with little_work(20_000):
+        templates_json(gallery(), offers)
+
+
+def test_what_repair_would_not_help_is_not_called_broken() -> None:
+    """Two GPUs, one of which is broken, are never four."""
+    l4 = next(one for one in default_catalogue() if one.gpu_model == "NVIDIA L4")
+    four = replace(l4, name="l4-x4", gpu_count=4)
+    node = machine("one", "NVIDIA L4", "NVIDIA L4")
+    broken = replace(node, gpus=(replace(node.gpus[0], unusable_because="it fell off the bus"), node.gpus[1]))
+    offers = Offers([four], Room([broken]), {"NVIDIA L4": gpu_facts("NVIDIA L4")}, 16.0)
+    why = "l4-x4 needs 4 GPUs on one machine, and no machine has that many"
+    assert offers.why_never(four) == why
+    assert refused(offers).message.startswith(f"It fits on l4-x4, but {why}. ")
+    two = replace(offers, types=[replace(four, name="l4-x2", gpu_count=2)])
+    assert resolved(two)[:2] == ("l4-x2", None), "once it is repaired"
 
 
 def test_an_unknown_type_is_refused_with_the_names_of_those_that_are_there() -> None:

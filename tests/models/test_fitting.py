@@ -233,7 +233,7 @@ def test_wishes_that_cannot_be_met(wish: dict[str, Any], code: str) -> None:
 
 
 def test_a_gguf_file_of_what_has_none() -> None:
-    with pytest.raises(NotUsableError, match=r"has no GGUF files\. Leave --gguf out, or name a") as refused:
+    with pytest.raises(NotUsableError, match=r"has no GGUF files\. Name no file, or a GGUF rep") as refused:
         planned(QWEN, gguf="Q4_K_M")
     assert refused.value.code == "file_not_found"
 

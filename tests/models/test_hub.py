@@ -11,10 +11,11 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import ModelError, UnavailableError
 from moorage.models import hub
-from moorage.models.facts import ModelFacts
+from moorage.models.facts import ModelFacts, NotUsableError, chosen_gguf, facts_from
 from moorage.models.gguf_header import config_of_header
 from moorage.models.hub import look_up_model
 from moorage.models.kinds import ModelFormat, ModelKind
+from moorage.models.planning import PUBLIC_HUB, Wish, plan
 from moorage.models.reference import parse_asked, parse_reference
 from moorage.models.shape import Config
 from moorage.outbound import transport
@@ -122,6 +123,31 @@ async def test_a_token_does_not_follow_elsewhere(asked: Asked) -> None:
         assert other.asked == []
 
 
+async def test_gguf_files_beside_other_weights(asked: Asked) -> None:
+    """They are there for whoever names one."""
+    repository = asked.hub.add(QWEN)
+    repository.files["m-q4_k_m.gguf"] = gguf_file(GGUF_ENTRIES)
+    whole = await asked(f"hf:{QWEN}")
+    assert (whole.format, whole.gguf) == (ModelFormat.SAFETENSORS, ())
+    for file in ("Q4_K_M", "m-q4_k_m.gguf"):
+        facts = await asked(f"hf:{QWEN}", gguf=file)
+        assert facts.format is ModelFormat.GGUF
+        found = plan(facts, Wish(gguf=file), PUBLIC_HUB)
+        assert (found.gguf, found.template.name) == (facts.gguf[0], "llama-cpp")
+    with pytest.raises(ModelError, match=r"has no GGUF file 'Q8_0'; it has Q4_K_M"):
+        await asked(f"hf:{QWEN}", gguf="Q8_0")
+
+
+def test_a_folder_names_its_quantisation() -> None:
+    names = ["Q2_K/m-Q2_K.gguf", "UD-Q2_K/m-UD-Q2_K.gguf", "all/m-Q6_K.gguf", "all/m-Q8_0.gguf"]
+    answer = {"siblings": [{"rfilename": name, "size": 10 + at} for at, name in enumerate(names)]}
+    files = facts_from(parse_reference(f"hf:{GGUF}"), answer).gguf
+    for folder in ("UD-Q2_K", "Q2_K"):
+        assert chosen_gguf(files, folder).name == f"{folder}/m-{folder}.gguf"
+    with pytest.raises(NotUsableError, match="has no GGUF file 'all'"):
+        chosen_gguf(files, "all")
+
+
 async def test_gguf_is_read_from_the_file_that_is_served(asked: Asked) -> None:
     asked.hub.repositories["Qwen/Qwen2.5-7B-Instruct-GGUF"] = Repository(
         files={
@@ -140,6 +166,8 @@ async def test_gguf_is_read_from_the_file_that_is_served(asked: Asked) -> None:
     ]  # fmt: skip
     assert facts.config["num_key_value_heads"] == 4
     assert facts.config["max_position_embeddings"] == 32768
+    second = "qwen2.5-7b-instruct-q8_0-00002-of-00002.gguf"
+    assert chosen_gguf(facts.gguf, second).name == second.replace("-00002-", "-00001-")
     with pytest.raises(ModelError, match=r"has no GGUF file 'Q3_K_M'; it has Q4_K_M, Q2_K, Q8_0"):
         await asked("hf:Qwen/Qwen2.5-7B-Instruct-GGUF", gguf="Q3_K_M")
 
@@ -284,6 +312,9 @@ def test_what_is_no_reference(text: str) -> None:
             "Q2_K/m.gguf",
         ),
         ("https://huggingface.co/org/name/discussions/3", "hf:org/name", None),
+        ("https://huggingface.co/org/name/tree/main/onnx", "hf:org/name", None),
+        ("https://huggingface.co/org/name/tree/main/UD-Q4_K_XL", "hf:org/name", "UD-Q4_K_XL"),
+        ("hf.co/org/name/tree/main/all/m-q8_0/", "hf:org/name", "all/m-q8_0"),
     ],
 )
 def test_what_people_copy_is_a_reference(pasted: str, reference: str, file: str | None) -> None:
@@ -304,6 +335,14 @@ def test_what_people_copy_is_a_reference(pasted: str, reference: str, file: str 
         ("https://huggingface.co/org/..%2f..%2fapi", "must look like hf:"),
         ("https://huggingface.co/org/name/tree/..%2Fx", "must look like hf:"),
         ("hf.co/org/name:a b", "must look like hf:"),
+        ("hugginghttps://face.co/org/name", "must look like hf:"),
+        (
+            "https://huggingface.co/org/name/blob/main/x+y.Q8_0.gguf",
+            "names a GGUF file that Moorage cannot take",
+        ),
+        ("hf.co/org/name/resolve/main/x%20y.GGUF", "names a GGUF file that Moorage cannot take"),
+        ("hf.co/org/name/raw/main/..%2Fx.gguf", "names a GGUF file that Moorage cannot take"),
+        ("hf.co/org/name/tree/main/x y/Q8_0", "names a GGUF file that Moorage cannot take"),
     ],
 )
 def test_what_people_copy_and_is_no_model(pasted: str, words: str) -> None:

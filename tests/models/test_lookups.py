@@ -34,12 +34,12 @@ class Asked:
         if self.has_enough and token is None:
             raise HubWords(hub, reference, has_token=False).busy("120")
         described = {**self._description, "pipeline_tag": "text-generation"}
-        return replace(facts_from(reference, described), config_bytes=self._config_bytes)
+        return replace(facts_from(reference, described, gguf), config_bytes=self._config_bytes)
 
     async def __call__(
         self, asker: str, model: str = "hf:acme/thing", token: str | None = None, file: str | None = None
-    ) -> None:
-        await self.lookups.facts(asker, HUB, parse_reference(model), token, file, self.clock)
+    ) -> ModelFacts:
+        return await self.lookups.facts(asker, HUB, parse_reference(model), token, file, self.clock)
 
     @property
     def kept(self) -> int:
@@ -72,6 +72,13 @@ async def test_each_gguf_file_is_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
     for file in ("Q4_K_M", "Q8_0", None, "Q4_K_M", "Q8_0", None):
         await asked("ada", file=file)
     assert asked.times == 3
+
+
+async def test_gguf_files_beside_other_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = asked_of(monkeypatch, ["model.safetensors", "m-Q4_K_M.gguf"])
+    for file, expected in ((None, "safetensors"), ("Q4_K_M", "gguf"), (None, "safetensors")):
+        assert (await asked("ada", file=file)).format == expected
+    assert asked.times == 2
 
 
 async def test_what_is_old_is_dropped_and_not_only_unused(monkeypatch: pytest.MonkeyPatch) -> None:

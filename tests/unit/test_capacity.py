@@ -84,7 +84,7 @@ def test_a_person_learns_what_is_short_where_the_gpu_is_free() -> None:
     )
     pair = replace(GPU, gpu_count=2)
     one_taken = {MachineKey("local", "a"): Used(1000, GIB, frozenset({"a-gpu-0"}))}
-    assert "needs 2 of them on one machine, and no machine has that many free" in why_waiting(
+    assert "needs 2 GPUs on one machine, and no machine has that many free" in why_waiting(
         pair, [node(gpus=2)], one_taken, 4.0
     )
 

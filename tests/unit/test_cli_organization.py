@@ -136,10 +136,18 @@ def test_audit(moor: Moor, fake: FakeMoorage) -> None:
         "actor_name": "ci",
         "action": "container.stop",
         "target": "ctr_1",
-        "details": {"name": "chat", "project_name": "production", "generation": 2},
+        "details": {
+            "name": "chat",
+            "project_name": "production",
+            "generation": 2,
+            "disabled": False,
+            "message": None,
+        },
     }
     path = "/organizations/org_one/audit"
     fake.refusals["GET", path] = (200, {"items": [record, {**record, "id": "act_2"}], "next_cursor": None})
     shown = " ".join(moor("org", "audit", "--limit", "1").stdout.split())
-    assert shown.endswith("ci container.stop ctr_1 generation 2, name chat, project_name production")
+    assert shown.endswith(
+        "ci container.stop ctr_1 disabled False, generation 2, name chat, project_name production"
+    )
     assert [one["id"] for one in json.loads(moor("org", "audit", "--json").stdout)] == ["act_1", "act_2"]

@@ -57,12 +57,22 @@ def test_what_a_proof_lacked_comes_with_when_it_is_tried_again() -> None:
     told = condition(
         Life(MachineState.VERIFYING),
         has_joined=True,
-        because="Its memory did not hold what it was filled with.",
+        proof_failure="Its memory did not hold what it was filled with.",
     )
     assert told == (
         "It is proving the hardware that it claims. Nothing runs there yet. Its memory did not hold what it was filled with. "
         "It can try again 10 minutes after it failed."
     )
+
+
+def test_what_holds_a_machine_is_no_proof_that_it_can_try_again() -> None:
+    told = condition(
+        Life(MachineState.VERIFYING),
+        has_joined=True,
+        held_because="The operator looks into it.",
+        proof_failure="Its memory did not hold what it was filled with.",
+    )
+    assert told.endswith("Nothing runs there yet. The operator looks into it.")
 
 
 def test_one_is_lost_and_comes_back() -> None:

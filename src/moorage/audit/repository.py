@@ -46,7 +46,16 @@ async def list_audit(session: AsyncSession, organization_id: str | None, page: P
     every = records.subquery()
     newest = select(every).order_by(every.c.at.desc(), every.c.id.desc()).limit(page.limit + 1).subquery()
     query = (
-        select(newest, UserRow.email.label("actor_email"), ApiKeyRow.name.label("actor_name"))
+        select(
+            newest,
+            UserRow.email.label("actor_email"),
+            ApiKeyRow.name.label("actor_name"),
+            ProjectRow.name.label("project_name"),
+            ContainerRow.name.label("container_name"),
+        )
+        # Of the page alone: an organization may have a page of each of hundreds of projects.
+        .outerjoin(ProjectRow, ProjectRow.id == newest.c.project_id)
+        .outerjoin(ContainerRow, ContainerRow.id == newest.c.container_id)
         .outerjoin(UserRow, UserRow.id == newest.c.actor)
         .outerjoin(ApiKeyRow, ApiKeyRow.id == newest.c.actor)
         .order_by(newest.c.at.desc(), newest.c.id.desc())
@@ -85,8 +94,7 @@ def _records(organization_id: str | None, page: PageRequest) -> Select[Any]:
         row.details,
         nothing.label("message"),
         nothing.label("project_id"),
-        nothing.label("project_name"),
-        nothing.label("container_name"),
+        nothing.label("container_id"),
     )
     return _newest(query.where(row.organization_id == organization_id), row, page)
 
@@ -106,12 +114,10 @@ def _actions(organization_id: str, page: PageRequest) -> Select[Any]:
             row.details,
             row.message,
             row.project_id,
-            ProjectRow.name.label("project_name"),
-            ContainerRow.name.label("container_name"),
+            row.container_id,
         )
         .select_from(ProjectRow)
         .join(actions, true())
-        .outerjoin(ContainerRow, ContainerRow.id == row.container_id)
         .where(ProjectRow.organization_id == organization_id)
     )
 

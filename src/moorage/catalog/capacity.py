@@ -37,6 +37,9 @@ class Used:
     gpu_device_ids: frozenset[str] = frozenset()
 
 
+_NOTHING = Used()
+
+
 @dataclass(frozen=True)
 class Placement:
     engine: str
@@ -75,6 +78,14 @@ def room_for(
         _fits(instance_type, node, used.get(node.key, Used()), cpu_overcommit)
         for node in nodes
         if node.infrastructure == instance_type.infrastructure
+    )
+
+
+def fits_empty(instance_type: InstanceType, node: NodeCapacity, cpu_overcommit: float) -> bool:
+    """Whether the machine would hold one, if nothing else were there."""
+    return (
+        node.infrastructure == instance_type.infrastructure
+        and _fits(instance_type, node, _NOTHING, cpu_overcommit) > 0
     )
 
 

@@ -6,7 +6,7 @@ Customers read what concerns them; names of machines and what is broken there ar
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from moorage.catalog.capacity import InstanceType, Used, free_gpus, room_for
+from moorage.catalog.capacity import InstanceType, Used, fits_empty, free_gpus
 from moorage.engines.base import GpuDevice, MachineKey, NodeCapacity
 
 _GIB = 2**30
@@ -70,8 +70,16 @@ def why_unavailable(
 def could_ever_hold(
     instance_type: InstanceType, nodes: Sequence[NodeCapacity], cpu_overcommit: float
 ) -> bool:
-    """Whether a machine has what it needs, be it in use, silent, closed or broken for now: waiting for it makes sense."""
-    return room_for(instance_type, [_at_its_best(node) for node in nodes], {}, cpu_overcommit) > 0
+    """Whether one of the machines has what it needs when it is empty."""
+    return any(fits_empty(instance_type, node, cpu_overcommit) for node in nodes)
+
+
+def at_its_best(node: NodeCapacity) -> NodeCapacity:
+    """As if it answered, took replicas, and nothing of it were broken: what waiting or repair could make of it."""
+    opened = _opened(_taking(node))
+    if all(gpu.unusable_because is None for gpu in opened.gpus):
+        return opened
+    return replace(opened, gpus=tuple(replace(gpu, unusable_because=None) for gpu in opened.gpus))
 
 
 def shortage_of(
@@ -82,14 +90,14 @@ def shortage_of(
 ) -> Shortage:
     def holds(node: NodeCapacity) -> bool:
         """Empty."""
-        return room_for(instance_type, [node], {}, cpu_overcommit) > 0
+        return fits_empty(instance_type, node, cpu_overcommit)
 
     if fitting := [node for node in nodes if holds(node)]:
         return _in_use(instance_type, fitting, used, cpu_overcommit)
     taking = [_taking(node) for node in nodes]
     if away := [node for node, as_taking in zip(nodes, taking, strict=True) if holds(as_taking)]:
         return _away(away)
-    opened = [replace(node, closed_because=None) for node in taking]
+    opened = [_opened(node) for node in taking]
     if closed := [node for node, as_open in zip(nodes, opened, strict=True) if holds(as_open)]:
         reason = (
             "the machine's clock is wrong"
@@ -107,12 +115,14 @@ def shortage_of(
 
 
 def _taking(node: NodeCapacity) -> NodeCapacity:
+    # Most machines do, and a copy of each of a thousand takes a while.
+    if node.takes_replicas:
+        return node
     return replace(node, ready=True, schedulable=True, cordoned=False, draining=False)
 
 
-def _at_its_best(node: NodeCapacity) -> NodeCapacity:
-    gpus = tuple(replace(gpu, unusable_because=None) for gpu in node.gpus)
-    return replace(_taking(node), closed_because=None, gpus=gpus)
+def _opened(node: NodeCapacity) -> NodeCapacity:
+    return replace(node, closed_because=None) if node.closed_because is not None else node
 
 
 def _away(nodes: Sequence[NodeCapacity]) -> Shortage:
@@ -146,7 +156,7 @@ def _in_use(
         return Shortage("all of it is in use", _LATER)
     if free[node.key] < instance_type.gpu_count:
         return Shortage(
-            f"it needs {instance_type.gpu_count} of them on one machine, and no machine has that many free",
+            f"it needs {instance_type.gpu_count} GPUs on one machine, and no machine has that many free",
             _LATER,
             f"{node.name} has {free[node.key]} free.",
         )
@@ -184,7 +194,7 @@ def _gpus_do_not_help(instance_type: InstanceType, nodes: Sequence[NodeCapacity]
         return Shortage("it cannot be used now", _ELSEWHERE, f"{node.name} has it, but {broken}.")
     if _usable(gpus) < instance_type.gpu_count:
         return Shortage(
-            f"it needs {instance_type.gpu_count} of them on one machine, and no machine has that many",
+            f"it needs {instance_type.gpu_count} GPUs on one machine, and no machine has that many",
             _ELSEWHERE,
             f"{node.name} has {len(gpus)}.",
         )

@@ -24,6 +24,15 @@ def merged(
     return ContainerCreate.model_validate({**current, **sent})
 
 
+def changed_fields(
+    before: tuple[str, ContainerSettings, ContainerSecrets],
+    after: tuple[str, ContainerSettings, ContainerSecrets],
+) -> list[str]:
+    """Their names, as an edit calls them; a value may be a secret."""
+    was, is_now = _as_sent(*before), _as_sent(*after)
+    return sorted(name for name, value in is_now.items() if value != was[name])
+
+
 def _take_out_of_the_other(current: dict[str, Any], sent: dict[str, Any]) -> None:
     """A variable that is sent as one kind is no longer of the other; one that is sent as both is left for the checks."""
     for one, other in (("env", "plain_env"), ("plain_env", "env")):

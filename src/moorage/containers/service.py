@@ -13,7 +13,7 @@ from moorage.containers.activity import SYSTEM, record_action, record_activity
 from moorage.containers.admission import hold_hours, refuse_spent_allowance
 from moorage.containers.avoidance import Avoidance
 from moorage.containers.channels import CONTAINERS, ROUTES
-from moorage.containers.edit import merged, patch_of
+from moorage.containers.edit import changed_fields, merged, patch_of
 from moorage.containers.exposure import record_exposure
 from moorage.containers.models import ContainerRow
 from moorage.containers.replica_limits.service import ask_where_needed, withdraw_request
@@ -111,11 +111,11 @@ async def edit_container(
     refuse_on_trial(row)
     _refuse_not_stopped(row)
     name_before, version_before = row.name, row.version
-    await put_settings(session, actor, row, patch, keyring, settings)
+    changed = await put_settings(session, actor, row, patch, keyring, settings)
     if (row.name, row.version) != (name_before, version_before):
-        # Names only, besides its own: a value may be a secret.
+        # Clients send whole forms, so what was sent says little. Names only, besides its own: a value may be a secret.
         renamed = {"name_before": name_before} if row.name != name_before else {}
-        edited = {"fields": sorted(patch.model_fields_set), **renamed}
+        edited = {"fields": changed, **renamed}
         record_action(session, row, actor.id, "container.edit", edited)
     await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
@@ -238,9 +238,11 @@ async def put_settings(
     patch: SettingsPatch,
     keyring: Keyring,
     settings: Settings,
-) -> None:
+) -> list[str]:
+    """Names of the fields that differ now."""
     before, secrets_before = whole(keyring, row.id, row.settings, row.secrets)
-    wanted = merged(row.name, before, secrets_before, patch)
+    name_before = row.name
+    wanted = merged(name_before, before, secrets_before, patch)
     spec, secrets = await validated(session, wanted, settings)
     row.name, row.instance_type = wanted.name, spec.instance_type
     row.settings, row.secrets = spec.to_json(), seal(keyring, row.id, secrets)
@@ -253,6 +255,7 @@ async def put_settings(
     await make_next(session, actor, row, (before, secrets_before), (spec, secrets))
     if not same_scaling(before, spec):
         await withdraw_request(session, actor, row)
+    return changed_fields((name_before, before, secrets_before), (wanted.name, spec, secrets))
 
 
 async def begin_generation(

@@ -125,6 +125,7 @@ class ProofsReconciler:
         asked = await self._claim(key)
         if not isinstance(engine, RemoteEngine) or asked is None:
             return  # It has not been described yet, or does not answer.
+        said = None
         try:
             failure = await self._try(engine, asked)
         except EngineError as exc:
@@ -133,9 +134,12 @@ class ProofsReconciler:
                     raise
                 self._not_before_s[key] = self.clock.monotonic() + _LOOK_EVERY_S
                 return
-            failure = TOO_SLOW if exc.code == TIMED_OUT else exc.message
+            said = exc.message
+            failure = TOO_SLOW if exc.code == TIMED_OUT else said
         del self._broken_off[key]
         await self._record(key, asked, failure, lease)
+        # To its owner it does not matter which of our calls was not answered; to whoever looks for the cause, it does.
+        log.info("machine_proof", machine_id=key, failure=failure, said=said)
 
     def _breaks_off(self, key: str) -> bool:
         """Rather than being away: then it would not be ready for the next one."""
@@ -233,7 +237,6 @@ class ProofsReconciler:
                     actor_id="system",
                     because=f"It did not prove what it claims: {failure}" if failure is not None else None,
                 )
-        log.info("machine_proof", machine_id=key, failure=failure)
 
 
 def _proven(asked: _Asked, before: dict[str, Any] | None) -> Proven:

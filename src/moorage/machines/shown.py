@@ -58,7 +58,8 @@ async def _shown_some(
                 message=condition(
                     service.life_of(row),
                     has_joined=row.joined_at is not None,
-                    because=row.held_because or row.proof_failure,
+                    held_because=row.held_because,
+                    proof_failure=row.proof_failure,
                 ),
                 stopped_by=Speaker(row.stopped_by) if row.stopped_by is not None else None,
                 paused_until=row.paused_until,

@@ -41,11 +41,15 @@ def sentence(state: MachineState) -> str:
     return _SENTENCES[state]
 
 
-def condition(life: Life, *, has_joined: bool, because: str | None = None) -> str:
+def condition(
+    life: Life, *, has_joined: bool, held_because: str | None = None, proof_failure: str | None = None
+) -> str:
     """How a machine is now, for whoever looks after it: more than its state alone says."""
     told = sentence(life.state)
-    if because is not None:
-        told = f"{told} {because}"
+    if held_because is not None:
+        told = f"{told} {held_because}"
+    elif proof_failure is not None:
+        told = f"{told} {proof_failure}"
         if life.state is MachineState.VERIFYING:
             told = f"{told} It can try again {APART // timedelta(minutes=1)} minutes after it failed."
     if life.state is MachineState.JOINING and not has_joined:

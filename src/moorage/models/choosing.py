@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from moorage.catalog.capacity import InstanceType, room_for
 from moorage.catalog.gpu_models import GpuFacts
-from moorage.catalog.shortage import could_ever_hold, shortage_of
+from moorage.catalog.shortage import at_its_best, could_ever_hold, shortage_of
 from moorage.catalog.siblings import sibling_of
 from moorage.containers.capacity_repository import Room
+from moorage.engines.base import NodeCapacity
 from moorage.kit.errors import FieldError, InvalidInputError, ModelError
 from moorage.models.facts import ModelFacts, NotUsableError
 from moorage.models.fitting import Fit, does_not_fit, refusal, shorter_context, smallest_that_fits
@@ -37,14 +39,26 @@ class Offers:
     def capacity(self, instance_type: InstanceType) -> int:
         return room_for(instance_type, self.room.nodes, {}, self.cpu_overcommit)
 
+    @cached_property
+    def best_nodes(self) -> Sequence[NodeCapacity]:
+        """The machines, as if none were silent, closed or broken."""
+        return [at_its_best(node) for node in self.room.nodes]
+
+    @cached_property
+    def held_here(self) -> frozenset[str]:
+        """Names of the types that a machine here has, be it in use or broken for now. Found once: there may be a thousand machines, and
+        each template and each sentence asks."""
+        return frozenset(
+            one.name for one in self.types if could_ever_hold(one, self.best_nodes, self.cpu_overcommit)
+        )
+
     def could_ever_hold(self, instance_type: InstanceType, infrastructure: str) -> bool:
-        """Whether a machine here has it at all. With `any`, the same size on the other kind of machine will do."""
+        """Whether waiting for it makes sense. With `any`, the same size on the other kind of machine will do."""
         sibling = sibling_of(instance_type, self.types) if infrastructure == "any" else None
-        types = [one for one in (instance_type, sibling) if one is not None]
-        return any(could_ever_hold(one, self.room.nodes, self.cpu_overcommit) for one in types)
+        return any(one.name in self.held_here for one in (instance_type, sibling) if one is not None)
 
     def why_never(self, instance_type: InstanceType) -> str:
-        """A clause, of a type that no machine here could ever hold."""
+        """A clause, of a type that no machine here could ever hold, not even once all that is broken is repaired."""
         if instance_type.gpu_model is not None and not any(
             gpu.model == instance_type.gpu_model
             for node in self.room.nodes
@@ -52,16 +66,13 @@ class Offers:
             for gpu in node.gpus
         ):
             return "no machine here has that GPU"
-        return self._shortage(instance_type)[0]
+        short = shortage_of(instance_type, self.best_nodes, {}, self.cpu_overcommit)
+        return _naming(instance_type, short.clause)
 
     def why_it_waits(self, instance_type: InstanceType) -> str:
         """A clause and the sentence after it, of a type that has no room now."""
-        clause, advice = self._shortage(instance_type)
-        return f"{clause}. {advice}"
-
-    def _shortage(self, instance_type: InstanceType) -> tuple[str, str]:
         short = shortage_of(instance_type, self.room.nodes, self.room.used, self.cpu_overcommit)
-        return short.clause, short.advice
+        return f"{_naming(instance_type, short.clause)}. {short.advice}"
 
 
 @dataclass(frozen=True)
@@ -126,15 +137,16 @@ def named_of(choice: Choice, name: str) -> Fit:
     return fit
 
 
-def where_it_goes(choice: Choice) -> str:
-    """In a sentence or two, for whoever looks before they deploy."""
-    best = choice.best
-    if best is None:
-        return no_place(choice).message
-    name = best.instance_type.name
-    if choice.offers.free(best.instance_type) > 0:
-        return f"It fits on {name}."
-    return f"It fits on {name}, but {choice.offers.why_it_waits(best.instance_type)}"
+def where_it_goes(choice: Choice) -> tuple[str | None, str]:
+    """In a sentence or two, for whoever looks before they deploy; where it goes nowhere, with the code of the reason."""
+    if choice.best is None:
+        nowhere = no_place(choice)
+        return nowhere.code, nowhere.message
+    instance_type = choice.best.instance_type
+    fits = f"It fits on {instance_type.name}"
+    if choice.offers.free(instance_type) > 0:
+        return None, f"{fits}."
+    return None, f"{fits}, but {choice.offers.why_it_waits(instance_type)}"
 
 
 def no_place(choice: Choice) -> ModelError:
@@ -177,7 +189,7 @@ def _no_machine(choice: Choice, wanted: Fit) -> str:
     facts = choice.plan.facts
     runs_without = instance_type.gpu_model is not None and facts.kind is ModelKind.CHAT
     if runs_without and facts.format is not ModelFormat.GGUF:
-        return f"{sentence} Choose a GGUF model, which runs without one, or ask the operator."
+        return f"{sentence} Choose a GGUF model, which runs without a GPU, or ask the operator."
     return f"{sentence} Choose a smaller model, or ask the operator."
 
 
@@ -204,3 +216,9 @@ def _elsewhere(choice: Choice) -> str | None:
 
 def _may_run(fit: Fit, infrastructure: str) -> bool:
     return infrastructure in (fit.instance_type.infrastructure, "any")
+
+
+def _naming(instance_type: InstanceType, clause: str) -> str:
+    """After "It fits on …", `it` would be the model."""
+    needs = "it needs "
+    return f"{instance_type.name} needs {clause.removeprefix(needs)}" if clause.startswith(needs) else clause

@@ -32,7 +32,7 @@ _KINDS = {
 _ENCODERS = re.compile(
     r"(Bert|Roberta|RoBERTa|Mpnet|MPNet|NomicBert|New)[A-Za-z0-9]*(Model|ForSequenceClassification)"
 )
-_SHARD = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+_SHARD = re.compile(r"-[0-9]{5}(-of-[0-9]{5})$")
 _GGUF_TAG = re.compile(r"(?:^|[-_.])((?:I?Q[2-8](?:_[0-9KSMLX]+)*)|BF16|F16|F32|FP16|MXFP4)$", re.IGNORECASE)
 _PREFERRED_GGUF = ("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q4_0", "MXFP4", "Q8_0")
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}")
@@ -73,6 +73,8 @@ class ModelFacts:
     """How many numbers of each type, as the hub counted."""
     architecture: str | None
     gguf: tuple[GgufFile, ...] = ()
+    has_gguf: bool = False
+    """Also where the format is another, because none of them was asked for."""
     config: Config = field(default_factory=dict)
     config_bytes: int = 0
     """Of the text that it was read from."""
@@ -87,14 +89,15 @@ class ModelFacts:
         return 2048 + self.config_bytes + sum(len(one.name) + len(one.tag) + 64 for one in self.gguf)
 
 
-def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
-    """Raises `NotUsableError`."""
+def facts_from(reference: ModelReference, answer: object, gguf_wanted: str | None = None) -> ModelFacts:
+    """`gguf_wanted` is the file or tag that was asked for: of a repository that has other weights too, it is the GGUF files that are
+    described. Raises `NotUsableError`."""
     if not isinstance(answer, Mapping):
-        raise NotUsableError("hub_misbehaves", "has no description that is one")
+        raise NotUsableError("hub_misbehaves", "has a description that cannot be read")
     files = _files(answer.get("siblings"))
     names = set(files)
     gguf = _gguf_files(files)
-    model_format = _format(answer, names, gguf)
+    model_format = ModelFormat.GGUF if gguf and gguf_wanted is not None else _format(answer, names, gguf)
     weights = _weight_files(model_format, files)
     architecture = _architecture(answer)
     license_name = _text(answer.get("cardData"), "license") or _tagged(answer.get("tags"), "license:")
@@ -111,6 +114,7 @@ def facts_from(reference: ModelReference, answer: object) -> ModelFacts:
         tensor_types=_tensor_types(answer.get("safetensors")),
         architecture=architecture,
         gguf=gguf if model_format is ModelFormat.GGUF else (),
+        has_gguf=bool(gguf),
     )
 
 
@@ -133,17 +137,32 @@ def commit_of(value: object) -> str | None:
 
 
 def chosen_gguf(files: Sequence[GgufFile], wanted: str | None) -> GgufFile:
-    """By its name or its tag (`Q4_K_M`); without one the usual compromise of four bits."""
+    """By its name, its folder or its tag (`Q4_K_M`); without one the usual compromise of four bits."""
     if wanted is not None:
-        for one in files:
-            if wanted == one.name or wanted.upper() == one.tag.upper():
-                return one
-        raise NotUsableError("file_not_found", f"has no GGUF file {wanted[:100]!r}; it has {_some(files)}")
+        return _named_gguf(files, wanted)
     for tag in _PREFERRED_GGUF:
         for one in files:
             if one.tag.upper() == tag:
                 return one
     return min(files, key=lambda one: (one.size_bytes, one.name))
+
+
+def _named_gguf(files: Sequence[GgufFile], wanted: str) -> GgufFile:
+    first = _first_shard(wanted)
+    # Before the tags: two folders may hold the same tag, such as `Q2_K` and `UD-Q2_K`.
+    in_folder = [one for one in files if one.name.rpartition("/")[0] == wanted]
+    found = [one for one in files if one.name == first]
+    found += in_folder if len(in_folder) == 1 else []
+    found += [one for one in files if one.tag.upper() == wanted.upper()]
+    if not found:
+        raise NotUsableError("file_not_found", f"has no GGUF file {wanted[:100]!r}; it has {_some(files)}")
+    return found[0]
+
+
+def _first_shard(name: str) -> str:
+    """`m-00002-of-00003.gguf` → `m-00001-of-00003.gguf`: a server opens the others by itself."""
+    whole, dot, ending = name.rpartition(".")
+    return _SHARD.sub(r"-00001\1", whole) + dot + ending
 
 
 def _some(files: Sequence[GgufFile]) -> str:

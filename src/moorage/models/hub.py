@@ -94,7 +94,7 @@ class _Lookup:
         if not isinstance(described, Mapping):
             raise self._words.not_described()
         try:
-            facts = await asyncio.to_thread(facts_from, self._reference, described)
+            facts = await asyncio.to_thread(facts_from, self._reference, described, gguf)
         except NotUsableError as exc:
             raise await self._with_base_model(exc, described.get("sha")) from exc
         if facts.gated and self._authorization is None:

@@ -13,7 +13,6 @@ from moorage.kit.fair_slots import FairSlots
 from moorage.models.facts import ModelFacts
 from moorage.models.hub import look_up_model
 from moorage.models.hub_words import HubBusyError, HubWords
-from moorage.models.kinds import ModelFormat
 from moorage.models.pace import LookupPace
 from moorage.models.reference import ModelReference
 
@@ -64,8 +63,8 @@ class ModelLookups:
             if token is None:
                 self._pace.pause(hub, exc.wait_s, clock.monotonic())
             raise
-        # Which file was wanted says something about a repository of GGUF files alone.
-        file = gguf or "" if facts.format is ModelFormat.GGUF else _ANY_FILE
+        # Which file was wanted says something about a repository that has GGUF files alone.
+        file = gguf or "" if facts.has_gguf else _ANY_FILE
         self._keep((*whose, file), _Kept(clock.monotonic(), facts))
         return facts
 

@@ -212,9 +212,7 @@ def _weights(facts: ModelFacts, wish: Wish) -> tuple[Precision, Weights, GgufFil
         return GGUF, Weights(file.size_bytes, file.size_bytes, None, None, "files"), file
     if wish.gguf is not None:
         # Served whole, it would need several times the memory that whoever names a file counts on.
-        raise NotUsableError(
-            "file_not_found", "has no GGUF files. Leave --gguf out, or name a GGUF repository"
-        )
+        raise NotUsableError("file_not_found", "has no GGUF files. Name no file, or a GGUF repository")
     if facts.format in (ModelFormat.CTRANSLATE2, ModelFormat.DIFFUSERS):
         size_bytes = _file_bytes(facts)
         return plain("fp16"), Weights(size_bytes, size_bytes, None, None, "files"), None

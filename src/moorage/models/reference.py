@@ -12,7 +12,7 @@ LONGEST_REFERENCE = 600
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
 _REVISION = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}"
 _REFERENCE = re.compile(rf"hf:(?P<owner>{_PART})/(?P<name>{_PART})(?:@(?P<revision>{_REVISION}))?")
-_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME = re.compile(r"\Ahttps?://", re.IGNORECASE)
 _HUB_HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 _NO_MODELS = {
     "datasets": "a dataset",
@@ -20,8 +20,13 @@ _NO_MODELS = {
     "collections": "a collection",
     "papers": "a paper",
 }
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,200}\.gguf", re.IGNORECASE)
+_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,205}")
+_QUANTISED_FOLDER = re.compile(
+    r"(?:^|[-_./])(?:[IT]?Q[1-8](?:_[0-9A-Z]+)*|BF16|F16|F32|FP16|MXFP4)$", re.IGNORECASE
+)
+"""`UD-Q4_K_XL`, `Model-Q8_0`: whoever copies its address wants no other quantisation."""
 _TAG = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_ODD_FILE = "names a GGUF file that Moorage cannot take: its path may have letters, digits and . _ - / alone. Name another file"
 _SHAPE = "must look like hf:ORGANIZATION/NAME or hf:ORGANIZATION/NAME@REVISION"
 
 
@@ -44,7 +49,7 @@ class ModelReference:
 class AskedModel:
     reference: ModelReference
     file: str | None = None
-    """Of a repository of GGUF files, where the address names one: its path, or its quantisation."""
+    """Of a repository of GGUF files, where the address names one: its path, its folder's, or its quantisation."""
 
 
 def parse_asked(text: str) -> AskedModel:
@@ -86,8 +91,18 @@ def _of_page(parts: list[str]) -> AskedModel:
         # Of those with slashes in their names, the hub itself makes refs/pr/7 and refs/convert/….
         length = 3 if rest[1] == "refs" else 1
         revision, path = "/".join(rest[1 : 1 + length]), "/".join(rest[1 + length :])
-        if rest[0] in ("blob", "resolve", "raw") and _FILE.fullmatch(path) and ".." not in path:
+        if _names_gguf(rest[0], path):
+            # Never another one instead: it may need several times the memory.
+            if not _PATH.fullmatch(path) or ".." in path:
+                raise ValueError(_ODD_FILE)
             file = path
     if tag and not _TAG.fullmatch(tag):
         raise ValueError(_SHAPE)
     return AskedModel(parse_reference(f"{HUB_PREFIX}{owner}/{name}@{revision}"), file)
+
+
+def _names_gguf(view: str, path: str) -> bool:
+    """A file, or the folder of one that comes in several."""
+    if view in ("tree", "commit"):
+        return _QUANTISED_FOLDER.search(path) is not None
+    return path.lower().endswith(".gguf")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from moorage.catalog.capacity import InstanceType
 from moorage.containers.start_times.measuring import PastStep
-from moorage.models.choosing import Choice, Offers, no_place, where_it_goes
+from moorage.models.choosing import Choice, Offers, where_it_goes
 from moorage.models.fitting import Fit
 from moorage.models.memory import Memory, context_bytes_per_request, in_words, memory_of
 from moorage.models.planning import ModelPlan, settings_for
@@ -51,10 +51,11 @@ def plan_json(
         else None
     )
     needed = f"Each replica needs {in_words(memory, found.load)}."
+    reason, where = where_it_goes(choice)
     return ModelPlanRead(
         ok=True,
-        reason=None if best is not None else no_place(choice).code,
-        message=f"{needed} {where_it_goes(choice)}",
+        reason=reason,
+        message=f"{needed} {where}",
         model=_model_json(found),
         template=_summary(found.template),
         other_templates=[_summary(one) for one in found.other_templates],

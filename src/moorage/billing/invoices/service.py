@@ -103,7 +103,7 @@ async def change_details(
             actor=access.actor.id,
             action="billing.details",
             target=organization_id,
-            fields=sorted(sent),
+            fields=sorted(name for name, value in sent.items() if value != getattr(before, name)),
         )
     return await repository.details_of(session, organization_id)
 

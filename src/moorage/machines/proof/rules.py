@@ -32,7 +32,7 @@ from moorage.machines.proof.values import (
 
 APART = timedelta(minutes=10)
 """However often a machine changes what it claims, and after one that failed."""
-TOO_SLOW = "It was slower than what it claims would be. Other work on it may be the reason."
+TOO_SLOW = "It did not answer in time. Other work on it, or its connection, may be the reason."
 MEMORY_SHARE = 0.75
 """Of the memory that it claims and no replica holds; the rest is for its system and its owner."""
 GPU_SHARE = 0.95
