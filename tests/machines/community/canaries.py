@@ -58,7 +58,7 @@ def _token(person: Admin | Person) -> str:
 
 
 def found_on(machine: Machine, secrets: dict[str, str]) -> list[str]:
-    """Which of them. A machine's disk is its folder here; what is only in its memory is looked at from inside."""
+    """Which of them, and where. A machine's disk is its folder here; what is only in its memory is looked at from inside."""
     machine.run(f"echo {PLANTED} >/var/lib/planted; echo {PLANTED} >/run/planted")
     inside = Path(f"/proc/{machine.first_process}/root")
     places = [machine.folder / "changes", machine.folder / "disk", inside / "run", inside / "tmp"]
@@ -66,12 +66,14 @@ def found_on(machine: Machine, secrets: dict[str, str]) -> list[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".words", dir="/var/tmp") as words:
         words.write("\n".join(names) + "\n")
         words.flush()
-        arguments = ["--recursive", "--text", "--only-matching", "--no-filename", "--fixed-strings"]
+        arguments = ["--recursive", "--text", "--only-matching", "--with-filename", "--null", "--fixed-strings"]
         command = ["grep", *arguments, "--devices=skip", "--no-messages", "--file", words.name]
         done = subprocess.run([*command, *map(str, places)], capture_output=True, text=True, timeout=600)
     given = machine.run("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'").stdout
-    matches = done.stdout.splitlines()
-    assert matches.count(PLANTED) == 2, "the search finds what is there"
+    matches = [line.partition("\0") for line in done.stdout.splitlines()]
+    lies = {(word, path) for path, _, word in matches}
+    assert sum(word == PLANTED for word, _ in lies) == 2, "the search finds what is there"
     assert "HOME=/root" in given, "it sees what processes were given"
     machine.run("rm /var/lib/planted /run/planted")
-    return sorted({names[word] for word in names if word in matches or word in given} - {"what was planted"})
+    lies |= {(word, "what a process was given") for word in names if word in given}
+    return sorted(f"{names[word]} in {path}" for word, path in lies if word != PLANTED)
