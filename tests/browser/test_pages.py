@@ -86,7 +86,7 @@ def test_a_thousand_containers_are_a_few_rows(browser: Browser, world: World) ->
         )
 
     world.do(copies())
-    page, complaints = open_page(browser, world, Scene(home, first, first, first, first, first))
+    page, complaints = open_page(browser, world, Scene(home, first, first, first, first, first, world.now()))
     page.goto(f"{world.url}/projects/{home.project_id}/containers/{first}")
     expect(page.get_by_placeholder("Filter 1000 containers")).to_be_visible()
     assert page.get_by_role("region", name="Containers").get_by_role("link").count() < 60
@@ -109,7 +109,7 @@ def test_hostile_names_and_lines_stay_text(browser: Browser, world: World) -> No
     ]
     container = world.container(home, name, "RUNNING", ready=1, logs=lines)
     page, complaints = open_page(
-        browser, world, Scene(home, container, container, container, container, container)
+        browser, world, Scene(home, container, container, container, container, container, world.now())
     )
     page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
     page.add_init_script(

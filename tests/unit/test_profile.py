@@ -80,8 +80,13 @@ def test_default_deny(spec: ReplicaSpec) -> None:
 
 @given(specs)
 def test_the_runtime_is_all_that_a_runtime_changes(spec: ReplicaSpec) -> None:
-    plain, other = host_config(profile_for(spec)), host_config(profile_for(spec, "runsc"))
-    assert other == plain | {"Runtime": "runsc"}
+    plain, other = host_config(profile_for(spec)), host_config(profile_for(spec, "kata"))
+    assert other == plain | {"Runtime": "kata"}
+    sandboxed = host_config(profile_for(spec, "runsc"))
+    privileges, filtered = sandboxed["SecurityOpt"]
+    assert sandboxed == plain | {"Runtime": "runsc", "SecurityOpt": [privileges, filtered]}
+    assert privileges == plain["SecurityOpt"][0]
+    assert json.loads(filtered.removeprefix("seccomp=")) == allowed_in_sandbox()
 
 
 @given(specs)

@@ -66,7 +66,14 @@ def found_on(machine: Machine, secrets: dict[str, str]) -> list[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".words", dir="/var/tmp") as words:
         words.write("\n".join(names) + "\n")
         words.flush()
-        arguments = ["--recursive", "--text", "--only-matching", "--with-filename", "--null", "--fixed-strings"]
+        arguments = [
+            "--recursive",
+            "--text",
+            "--only-matching",
+            "--with-filename",
+            "--null",
+            "--fixed-strings",
+        ]
         command = ["grep", *arguments, "--devices=skip", "--no-messages", "--file", words.name]
         done = subprocess.run([*command, *map(str, places)], capture_output=True, text=True, timeout=600)
     given = machine.run("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'").stdout
