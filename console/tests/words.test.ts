@@ -14,7 +14,6 @@ import { grouped } from "@/pages/billing/groups";
 import type { Entry } from "@/pages/billing/queries";
 import { instructionLines } from "@/pages/billing/transferLines";
 import { lasting } from "@/pages/create/lasting";
-import { cheapestHere } from "@/pages/create/start/templatePrice";
 import { filterIn, healthCheckText, searchOf } from "@/pages/logs/filter";
 import { standingOf, subjectOf } from "@/pages/webhooks/delivery";
 import type { Delivery } from "@/pages/webhooks/queries";
@@ -144,16 +143,6 @@ test("what an event is about", () => {
   expect(about({ container_id: "ctr_1", details: { from: null, to: "PENDING" } })).toBe("chat: Pending");
   expect(subjectOf({ payload: { organization_id: "org_1", data: { target: "org_1" } } } as unknown as Delivery, () => undefined)).toBe("");
   expect(about({})).toBe("");
-});
-
-test("a template costs at least what the cheapest type costs that a machine here has and that holds its server", () => {
-  const gib = 2 ** 30;
-  const type = (gpu: string | null, memory: number, price: number, capacity = 4) =>
-    ({ gpu_model: gpu, memory_bytes: memory * gib, price_per_hour_microusd: price, capacity });
-  const types = [type(null, 0.25, 1), type(null, 8, 2), type("NVIDIA L4", 32, 8), type("NVIDIA A10G", 32, 5, 0)];
-  expect(cheapestHere({ runs_without_gpu: true, memory_bytes: gib }, types)).toBe(2);
-  expect(cheapestHere({ runs_without_gpu: false, memory_bytes: gib }, types)).toBe(8);
-  expect(cheapestHere({ runs_without_gpu: false, memory_bytes: gib }, [])).toBe(null);
 });
 
 test("how long the balance lasts: without the new container, with its least, with its most", () => {

@@ -1,11 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 
-import { instanceTypesQuery, templatesQuery } from "@/api/queries";
+import { templatesQuery } from "@/api/queries";
 import { dollars } from "@/components/Money";
 import { ErrorNotice, Waiting } from "@/components/Patterns";
 
 import classes from "./Start.module.css";
-import { cheapestHere } from "./templatePrice";
 
 interface GalleryProps {
   /** The one that is chosen. */
@@ -16,7 +15,6 @@ interface GalleryProps {
 /** The servers that a model can be started with. */
 export function Gallery({ template, choose }: GalleryProps) {
   const { data, error } = useQuery(templatesQuery);
-  const types = useQuery(instanceTypesQuery).data ?? [];
   if (error) return <ErrorNotice error={error} />;
   if (!data) return <Waiting rows={2} height={52} />;
   return (
@@ -31,7 +29,7 @@ export function Gallery({ template, choose }: GalleryProps) {
             aria-label={`${one.title}: ${one.summary}`}
           />
           <strong>{one.title}</strong>
-          <FromPrice microusd={cheapestHere(one, types)} />
+          <FromPrice microusd={one.price_per_hour_microusd} />
           <span className={classes.templateSummary}>{one.summary}</span>
         </label>
       ))}
