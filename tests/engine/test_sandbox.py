@@ -16,7 +16,6 @@ from moorage.engines.docker.create import create_body, name_of
 from moorage.engines.docker.engine import DockerEngine
 from moorage.engines.docker.network import BridgeNetwork
 from moorage.engines.sandboxes import SANDBOX_RUNTIME
-from moorage.entrypoints import debian_rootfs
 from moorage.entrypoints.example_image import EXAMPLE_IMAGE, ensure_example_image
 from moorage.kit.clock import system_clock
 from moorage.kit.errors import EngineError, SetupError
@@ -29,6 +28,7 @@ from moorage.kit.ids import (
     new_replica_id,
 )
 from moorage.machines.on_machine.sandbox import set_up_sandbox, take_sandbox_away, try_sandbox
+from tests.engine.isolation_support import HAS_DEBIAN, NEEDS_DEBIAN
 from tests.engine.sandboxed_engine import SandboxedEngine, owners_network, sandboxed_engine
 from tests.engine_fixtures import BUSYBOX_IMAGE, build_busybox, remove_installation
 from tests.ports import free_port
@@ -171,7 +171,7 @@ async def test_it_serves_at_its_port_and_ends_when_told(world: World) -> None:
     assert ended.phase is ReplicaPhase.EXITED
 
 
-@pytest.mark.skipif(not debian_rootfs.is_debian_like(), reason="the image is built from Debian packages")
+@pytest.mark.skipif(not HAS_DEBIAN, reason=NEEDS_DEBIAN)
 async def test_a_program_begins_threads(world: World, tmp_path: Path) -> None:
     """One with a C library that tries `clone3` first, as nearly every server's does."""
     assert await ensure_example_image(world.lent.host, tmp_path, print) == EXAMPLE_IMAGE

@@ -78,7 +78,7 @@ class Lab:
             self.machines[name].join(commands[name]())
             self.until_state(name, state, _PROVEN_WITHIN_S)
             # Its state may be known before replicas are placed by it.
-            until(lambda: self.intake_of(name) == "ready", f"{name} takes replicas", pause_s=0.5)
+            until(lambda: self.engines_word_on(name) == "ready", f"{name} takes replicas", pause_s=0.5)
             return time.monotonic() - began_s
 
         with ThreadPoolExecutor(len(commands)) as side_by_side:
@@ -103,8 +103,8 @@ class Lab:
         with self.stack.operator() as operator:
             return [self.name_of(one["name"]) for one in operator.get("/operator/nodes").json()["items"]]
 
-    def intake_of(self, name: str) -> str | None:
-        """None where its engine has not described it yet."""
+    def engines_word_on(self, name: str) -> str | None:
+        """Its state as replicas are placed by. None where its engine has not described it yet."""
         with self.stack.operator() as operator:
             items = operator.get("/operator/nodes").json()["items"]
         return next((str(one["state"]) for one in items if self.name_of(one["name"]) == name), None)

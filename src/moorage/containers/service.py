@@ -110,13 +110,12 @@ async def edit_container(
     await refuse_suspended(session, row.project_id)
     refuse_on_trial(row)
     _refuse_not_stopped(row)
-    name_before, version_before = row.name, row.version
+    name_before = row.name
     changed = await put_settings(session, actor, row, patch, keyring, settings)
-    if (row.name, row.version) != (name_before, version_before):
+    if changed:
         # Clients send whole forms, so what was sent says little. Names only, besides its own: a value may be a secret.
         renamed = {"name_before": name_before} if row.name != name_before else {}
-        edited = {"fields": changed, **renamed}
-        record_action(session, row, actor.id, "container.edit", edited)
+        record_action(session, row, actor.id, "container.edit", {"fields": changed, **renamed})
     await notify(session, ROUTES, about=row.id)
     await session.refresh(row)
     return row
